@@ -1,0 +1,1 @@
+"""TFX components for training image generators, one package each."""

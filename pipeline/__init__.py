@@ -1,0 +1,1 @@
+"""The TFX pipeline around `trainer`: configuration, DAG, and the ways to run it."""

@@ -1,0 +1,307 @@
+"""The configuration: one YAML file (or a preset's name) to frozen, validated options.
+
+Imports nothing heavy: a wrong configuration is refused before TensorFlow or TFX is loaded and
+before anything is written.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pydantic
+import yaml
+from pydantic import model_validator
+from pydantic.fields import FieldInfo
+
+from trainer.options import IMAGE_SIZES, ModelOptions, Options, Real, TrainingOptions, option
+
+PRESETS_DIR = Path(__file__).with_name("presets")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message is one line for the user."""
+
+
+class DataOptions(Options):
+    """Where the images come from and what becomes of them."""
+
+    input: str = option(
+        "digits",
+        "folder of images (class folders or flat), folder of IDX files, folder or file of "
+        "TFRecords, all with {SPAN} if it grows; or digits: scikit-learn's handwritten digits",
+        min_length=1,
+    )
+    format: Literal["auto", "images", "idx", "tfrecord", "digits"] = option(
+        "auto", "what the input is; auto: told by what is there"
+    )
+    image_size: int = option(
+        32, f"height and width the images are resized to: one of {list(IMAGE_SIZES)}", "pixels"
+    )
+    channels: Literal[1, 3] = option(3, "1: grey, 3: colour; images are converted")
+    eval_fraction: Real = option(
+        0.2,
+        "share of the images held out, where the input has no train and test folders",
+        gt=0.0,
+        lt=1.0,
+    )
+    max_quarantined_fraction: Real = option(
+        0.05, "share of unreadable files above which the run stops", ge=0.0, le=1.0
+    )
+    schema_file: str | None = option(
+        None,
+        "schema (schema.pbtxt) the data must fit; null: pinned from the first accepted data",
+    )
+
+    @model_validator(mode="after")
+    def _size_is_buildable(self) -> DataOptions:
+        if self.image_size not in IMAGE_SIZES:
+            raise ValueError(
+                f"data.image_size: got {self.image_size}, which the networks cannot build; "
+                f"allowed: {', '.join(map(str, IMAGE_SIZES))}"
+            )
+        return self
+
+
+class EvaluationOptions(Options):
+    """When a model is good enough to be served."""
+
+    extractor: Literal["random"] = option(
+        "random", "features the distances are measured in; random: untrained network, fixed seed"
+    )
+    max_relative_frechet_distance: Real = option(
+        1.0,
+        "absolute bound: Frechet distance over the trace of the real images' covariance",
+        gt=0.0,
+    )
+    max_frechet_increase: Real = option(
+        0.05,
+        "tolerated relative increase of the Frechet distance over the served model's",
+        ge=0.0,
+    )
+    seed: int = option(0, "seed of the latents that samples are drawn from", ge=0, lt=2**31)
+
+
+class ServingOptions(Options):
+    """Where good models go."""
+
+    push_destination: str | None = option(
+        None, "folder of versioned SavedModels, as TF Serving reads it; null: ROOT/serving"
+    )
+
+
+class RuntimeOptions(Options):
+    """Where and how the pipeline runs."""
+
+    root: str = option("runs/tfx-wgan", "folder that holds everything of this pipeline")
+    pipeline_name: str = option(
+        "tfx-wgan", "name of the pipeline in the metadata", pattern=r"^[a-z][a-z0-9-]*$"
+    )
+
+
+class Config(Options):
+    """The whole configuration."""
+
+    data: DataOptions = DataOptions()
+    model: ModelOptions = ModelOptions()
+    training: TrainingOptions = TrainingOptions()
+    evaluation: EvaluationOptions = EvaluationOptions()
+    serving: ServingOptions = ServingOptions()
+    runtime: RuntimeOptions = RuntimeOptions()
+
+    @property
+    def root(self) -> Path:
+        """`runtime.root` as an absolute path."""
+        return Path(self.runtime.root).expanduser().absolute()
+
+    @property
+    def push_destination(self) -> str:
+        """Folder of served versions, absolute."""
+        given = self.serving.push_destination
+        return os.path.abspath(os.path.expanduser(given)) if given else str(self.root / "serving")
+
+
+def presets() -> dict[str, str]:
+    """Names of the presets and, for each, its first comment line."""
+    found = {}
+    for path in sorted(PRESETS_DIR.glob("*.yaml")):
+        found[path.stem] = path.read_text().splitlines()[0].lstrip("# ").strip()
+    return found
+
+
+def load(source: str, overrides: Sequence[str] = (), root: str | None = None) -> Config:
+    """Reads, overrides and validates a configuration.
+
+    Args:
+      source: path of a YAML file, or the name of a preset.
+      overrides: `section.key=value` each, the value as YAML.
+      root: replaces `runtime.root`.
+
+    Raises:
+      ConfigError: one line naming the key, what was given and what is allowed.
+    """
+    tree = _read_yaml(source)
+    for override in overrides:
+        _apply_override(tree, override)
+    if root is not None:
+        _put(tree, ["runtime", "root"], root, "--root")
+    try:
+        return Config.model_validate(tree)
+    except pydantic.ValidationError as error:
+        raise ConfigError(_one_line(error)) from error
+
+
+def _read_yaml(source: str) -> dict[str, Any]:
+    path = Path(source)
+    if not path.suffix and not path.exists():
+        path = PRESETS_DIR / f"{source}.yaml"
+    if not path.is_file():
+        raise ConfigError(
+            f"configuration {source!r}: no such file or preset; "
+            f"give a YAML file or one of: {', '.join(presets())}"
+        )
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration {source!r}: not YAML: {_flat(error)}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"configuration {source!r}: got a {type(tree).__name__} at top level; "
+            f"allowed: the sections {', '.join(Config.model_fields)}"
+        )
+    return tree
+
+
+def _apply_override(tree: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override}: not of the form section.key=value")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {override}: value is not YAML: {_flat(error)}") from error
+    _put(tree, key.strip().split("."), value, f"--set {override}")
+
+
+def _put(tree: dict[str, Any], keys: list[str], value: Any, where: str) -> None:
+    for depth, key in enumerate(keys[:-1], start=1):
+        if tree.get(key) is None:
+            tree[key] = {}
+        tree = tree[key]
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{where}: {'.'.join(keys[:depth])} is not a section")
+    tree[keys[-1]] = value
+
+
+def _flat(error: object) -> str:
+    return " ".join(str(error).split())
+
+
+def _one_line(error: pydantic.ValidationError) -> str:
+    """The first problem of a validation, and how many more there are."""
+    problems = error.errors(include_url=False)
+    problem = problems[0]
+    # A union reports its members' failures one by one, with the member's type behind the key.
+    keys = [str(part) for part in problem["loc"]]
+    while keys and not _is_key(keys):
+        keys.pop()
+    key = ".".join(keys)
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        known = ", ".join(_section_at(keys[:-1]).model_fields)
+        line = f"{key}: unknown key; allowed: {known}"
+    elif problem["type"] == "value_error":
+        line = message
+    else:
+        allowed = _allowed(keys) or message
+        line = f"{key}: got {problem['input']!r}; allowed: {allowed}"
+    others = {p["loc"][: len(keys)] for p in problems} - {problem["loc"][: len(keys)]}
+    return line + (f" (and {len(others)} more)" if others else "")
+
+
+def _section_at(keys: Sequence[str]) -> type[Options]:
+    section: type[Options] = Config
+    for key in keys:
+        section = section.model_fields[key].annotation  # type: ignore[assignment]
+    return section
+
+
+def _is_key(keys: Sequence[str]) -> bool:
+    """Whether the path is that of a key, known or not, in a known section."""
+    try:
+        section = _section_at(keys[:-1])
+    except (KeyError, AttributeError):
+        return False
+    return isinstance(section, type) and issubclass(section, Options)
+
+
+def _allowed(keys: Sequence[str]) -> str:
+    """What a key may be, in words: its types and its bounds."""
+    field = _section_at(keys[:-1]).model_fields.get(keys[-1])
+    if field is None:
+        return ""
+    return allowed_values(field)
+
+
+def allowed_values(field: FieldInfo) -> str:
+    """What a field may be, in words: its types and its bounds."""
+    kinds = list(_kinds(field.annotation))
+    bounds = []
+    for rule in field.metadata:
+        for name, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
+            if hasattr(rule, name):
+                bounds.append(f"{sign} {getattr(rule, name)}")
+        if getattr(rule, "pattern", None):
+            bounds.append(f"matching {rule.pattern}")
+        if getattr(rule, "min_length", None):
+            bounds.append("not empty")
+    return " ".join([" or ".join(kinds), " and ".join(bounds)]).strip()
+
+
+def _kinds(annotation: Any) -> Iterator[str]:
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    if annotation is type(None):
+        yield "null"
+    elif annotation in names:
+        yield names[annotation]
+    elif isinstance(annotation, type):
+        yield "a section"
+    elif getattr(annotation, "__origin__", None) is Literal:
+        yield " or ".join(str(value) for value in get_args(annotation))
+    elif hasattr(annotation, "__metadata__"):  # Annotated
+        yield from _kinds(get_args(annotation)[0])
+    else:
+        for member in get_args(annotation):
+            yield from _kinds(member)
+
+
+def show(config: Config) -> str:
+    """The configuration as YAML, each key with its meaning and unit: valid input again."""
+    return "\n".join(_show_section(config, 0)) + "\n"
+
+
+def _show_section(section: Options, depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, Options):
+            if depth == 0:
+                yield ""
+            yield f"{pad}{name}:  # {_first_line(type(value))}"
+            yield from _show_section(value, depth + 1)
+            continue
+        unit = (field.json_schema_extra or {}).get("unit")  # type: ignore[union-attr]
+        meaning = f"{field.description}{f' [{unit}]' if unit else ''}"
+        for line in textwrap.wrap(meaning, 96 - len(pad)):
+            yield f"{pad}# {line}"
+        plain = yaml.safe_dump({name: value}, allow_unicode=True).strip()
+        yield f"{pad}{plain}"
+
+
+def _first_line(kind: type[Options]) -> str:
+    return (kind.__doc__ or "").splitlines()[0]
