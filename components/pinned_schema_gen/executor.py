@@ -1,0 +1,67 @@
+"""Glue between TFX and `schema`: gives out the pinned schema, or infers it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow_data_validation as tfdv
+from tfx import types
+from tfx.dsl.components.base import base_driver, base_executor
+from tfx.dsl.io import fileio
+from tfx.orchestration import data_types_utils
+from tfx.orchestration.portable import base_driver as ir_base_driver
+from tfx.orchestration.portable import data_types
+from tfx.proto.orchestration import driver_output_pb2
+from tfx.types import artifact_utils
+from tfx.utils import io_utils
+
+from components.pinned_schema_gen import schema
+
+SCHEMA_FILE = "schema.pbtxt"
+
+
+def read_statistics(artifact: types.Artifact) -> dict[str, Any]:
+    """Split name to TFDV statistics, of an ExampleStatistics artifact."""
+    found = {}
+    for split in artifact_utils.decode_split_names(artifact.split_names):
+        folder = artifact_utils.get_split_uri([artifact], split)
+        found[split] = tfdv.load_stats_binary(os.path.join(folder, "FeatureStats.pb"))
+    return found
+
+
+class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
+    """Puts into the cache key whether a person edited the pinned schema."""
+
+    def __init__(self, metadata_handle: Any):
+        base_driver.BaseDriver.__init__(self, metadata_handle)
+        ir_base_driver.BaseDriver.__init__(self, metadata_handle)
+
+    def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
+        """Adds the execution property `edited`."""
+        result = driver_output_pb2.DriverOutput()
+        properties = dict(execution_info.exec_properties)
+        properties["edited"] = schema.edit_mark(properties["path"])
+        for key, value in properties.items():
+            data_types_utils.set_metadata_value(result.exec_properties[key], value)
+        return result
+
+
+class Executor(base_executor.BaseExecutor):
+    """Publishes the schema at `path`, or one inferred from the statistics if there is none."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """See the base class."""
+        path = exec_properties["path"]
+        if exec_properties["given"] or fileio.exists(path):
+            found = schema.read(path)
+        else:
+            statistics = artifact_utils.get_single_instance(input_dict["statistics"])
+            found = schema.infer(read_statistics(statistics))
+        output = artifact_utils.get_single_uri(output_dict["schema"])
+        io_utils.write_pbtxt_file(os.path.join(output, SCHEMA_FILE), found)
