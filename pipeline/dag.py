@@ -1,0 +1,140 @@
+"""The pipeline as a picture: every node, and what flows where."""
+
+from __future__ import annotations
+
+from tfx import v1 as tfx
+
+from components.data_gate.component import DataGate
+from components.gan_evaluator.component import GanEvaluator
+from components.image_example_gen.component import ImageExampleGen
+from components.pinned_schema_gen.component import PinnedSchemaGen
+from components.provenance import source_hash
+from components.pusher.component import Pusher
+from components.served_model.component import ServedModel
+from components.serving_validator.component import ServingValidator
+from components.transform.preprocessing import STATS_OPTIONS
+from pipeline import gate
+from pipeline.config import Config
+from trainer.options import TrainingJob
+
+#: Beam runs in this process: at laptop sizes its workers cost more to start than they save.
+_LOCAL_BEAM_ARGS = ["--runner=DirectRunner", "--direct_running_mode=in_memory"]
+
+
+def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
+    """Builds the pipeline: a pure function of the configuration and of the code.
+
+    Args:
+      config: validated options; `config.root` holds artifacts and metadata.
+
+    Returns:
+      A pipeline that `LocalDagRunner` runs.
+    """
+    root = config.root
+
+    # Images, whatever they come as, to examples; what cannot be decoded is set aside and named.
+    example_gen = ImageExampleGen(
+        input=config.data.input,
+        format=config.data.format,
+        eval_fraction=config.data.eval_fraction,
+    )
+    examples = example_gen.outputs["examples"]
+
+    # What is in the data, and whether it is what the first accepted data (or the user) said.
+    statistics_gen = tfx.components.StatisticsGen(examples=examples)
+    schema_gen = PinnedSchemaGen(
+        statistics=statistics_gen.outputs["statistics"],
+        path=config.data.schema_file or str(root / "schema" / "schema.pbtxt"),
+        given=config.data.schema_file is not None,
+    )
+    example_validator = tfx.components.ExampleValidator(
+        statistics=statistics_gen.outputs["statistics"], schema=schema_gen.outputs["schema"]
+    )
+    data_gate = DataGate(
+        statistics=statistics_gen.outputs["statistics"],
+        schema=schema_gen.outputs["schema"],
+        anomalies=example_validator.outputs["anomalies"],
+        quarantine=example_gen.outputs["quarantine"],
+        max_quarantined_fraction=config.data.max_quarantined_fraction,
+        pin_path=None if config.data.schema_file else str(root / "schema" / "schema.pbtxt"),
+    )
+
+    # Encoded images to uint8 pixels of one size, label names to class ids.
+    transform = tfx.components.Transform(
+        examples=examples,
+        schema=schema_gen.outputs["schema"],
+        preprocessing_fn="components.transform.preprocessing.preprocessing_fn",
+        disable_statistics=True,
+        custom_config={
+            "image_size": config.data.image_size,
+            "channels": config.data.channels,
+            "source": source_hash("components.transform"),
+        },
+    )
+    transform.add_upstream_node(data_gate)
+
+    # WGAN-GP under tf.distribute, in a process of its own.
+    trainer = tfx.components.Trainer(
+        run_fn="trainer.run_fn",
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        train_args=tfx.proto.TrainArgs(splits=["train"], num_steps=config.training.steps),
+        eval_args=tfx.proto.EvalArgs(splits=["eval"]),
+        custom_config={"job": _training_job(config), "source": source_hash("trainer")},
+    )
+
+    # The candidate against absolute bounds and against what is served now.
+    served_model = ServedModel(push_destination=config.push_destination)
+    evaluator = GanEvaluator(
+        examples=transform.outputs["transformed_examples"],
+        model=trainer.outputs["model"],
+        baseline_model=served_model.outputs["model"],
+        eval_config=gate.eval_config(config),
+        options=gate.options(config),
+    ).with_id("Evaluator")
+
+    # The export must load and answer in a process that has none of this code.
+    serving_validator = ServingValidator(model=trainer.outputs["model"])
+
+    # Served only with both blessings.
+    pusher = Pusher(
+        model=trainer.outputs["model"],
+        model_blessing=evaluator.outputs["blessing"],
+        infra_blessing=serving_validator.outputs["blessing"],
+        push_destination=config.push_destination,
+    )
+
+    return tfx.dsl.Pipeline(
+        pipeline_name=config.runtime.pipeline_name,
+        pipeline_root=str(root / "pipeline"),
+        components=[
+            example_gen,
+            statistics_gen,
+            schema_gen,
+            example_validator,
+            data_gate,
+            transform,
+            trainer,
+            served_model,
+            evaluator,
+            serving_validator,
+            pusher,
+        ],
+        enable_cache=True,
+        metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(
+            str(root / "metadata.sqlite")
+        ),
+        beam_pipeline_args=_LOCAL_BEAM_ARGS,
+    )
+
+
+def _training_job(config: Config) -> str:
+    """The part of a TrainingJob that is known before there is data, as JSON."""
+    fields = {
+        "model": config.model,
+        "training": config.training,
+        "image_size": config.data.image_size,
+        "channels": config.data.channels,
+        "work_dir": str(config.root / "training"),
+    }
+    return TrainingJob.model_construct(**fields).model_dump_json(include=set(fields))
