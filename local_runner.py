@@ -7,13 +7,13 @@ TFX_WGAN_CONFIG; without it, the digits preset.
 import datetime
 import os
 
-from pipeline import config, dag, local
+from pipeline import config, dag, local, lock
 
 
 def run() -> None:
     """Runs the configured pipeline, as `tfx-wgan run` does but without its report."""
     configured = config.load(os.environ.get("TFX_WGAN_CONFIG", "digits"))
-    with local.locked(configured.root):
+    with lock.held(configured.root):
         run_id = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         local.LocalRunner(run_id).run(dag.create_pipeline(configured))
 

@@ -132,18 +132,18 @@ def presets() -> dict[str, str]:
     return found
 
 
-def load(source: str, overrides: Sequence[str] = (), root: str | None = None) -> Config:
+def load(source: str | None, overrides: Sequence[str] = (), root: str | None = None) -> Config:
     """Reads, overrides and validates a configuration.
 
     Args:
-      source: path of a YAML file, or the name of a preset.
+      source: path of a YAML file, or the name of a preset; None: the defaults.
       overrides: `section.key=value` each, the value as YAML.
       root: replaces `runtime.root`.
 
     Raises:
       ConfigError: one line naming the key, what was given and what is allowed.
     """
-    tree = _read_yaml(source)
+    tree = _read_yaml(source) if source is not None else {}
     for override in overrides:
         _apply_override(tree, override)
     if root is not None:

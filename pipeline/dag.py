@@ -12,7 +12,6 @@ from components.provenance import source_hash
 from components.pusher.component import Pusher
 from components.served_model.component import ServedModel
 from components.serving_validator.component import ServingValidator
-from components.transform.preprocessing import STATS_OPTIONS
 from pipeline import gate
 from pipeline.config import Config
 from trainer.options import TrainingJob

@@ -1,17 +1,13 @@
-"""Runs the pipeline on this machine: TFX's LocalDagRunner, with a lock, a clock and a record."""
+"""Runs the pipeline on this machine: TFX's LocalDagRunner, with a clock and a record."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
-import os
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import filelock
 from ml_metadata.proto import metadata_store_pb2
 from tfx import types
 from tfx.dsl.compiler import constants
@@ -20,10 +16,6 @@ from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 from tfx.types import artifact_utils
-
-
-class RootBusyError(RuntimeError):
-    """Another run holds the pipeline root; the message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,30 +33,6 @@ class NodeRun:
     def ended(self) -> datetime.datetime:
         """When it ended, local time."""
         return self.started + datetime.timedelta(seconds=self.seconds)
-
-
-@contextlib.contextmanager
-def locked(root: Path) -> Iterator[None]:
-    """Holds a pipeline root for one run; the lock dies with the process.
-
-    Raises:
-      RootBusyError: where another process holds it.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(root / ".lock")
-    holder = root / ".lock.holder"
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        who = holder.read_text().strip() if holder.exists() else "unknown process"
-        raise RootBusyError(
-            f"{root} is in use by another run ({who}); wait for it, or give another --root"
-        ) from None
-    try:
-        holder.write_text(f"process {os.getpid()}\n")
-        yield
-    finally:
-        lock.release()
 
 
 class LocalRunner(local_dag_runner.LocalDagRunner):

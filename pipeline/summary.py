@@ -51,6 +51,7 @@ def build(run_id: str, folder: Path, nodes: Sequence[NodeRun], error: str | None
         if pushed and blessed
         else None,
         "report": str(folder / "report.html"),
+        "log": str(folder / "log.txt"),
         "samples": None,
         "model": _model(by_id),
         "metrics": verdict.get("metrics") or {},

@@ -1,0 +1,1 @@
+"""The page that says what a run did: verdict, samples, curves, numbers, times."""

@@ -1,0 +1,191 @@
+"""The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline import config as configuration
+
+_EPILOG = """\b
+Exit codes:
+  0   done, and the model is served
+  3   done, but the model was refused
+  2   wrong usage or configuration; nothing was written
+  75  interrupted: run the same command again
+  1   failed
+"""
+
+_CONFIG_HELP = "CONFIG is a YAML file or the name of a preset (`tfx-wgan config presets`)."
+
+
+class UserError(click.ClickException):
+    """One line for the user and an exit code, no traceback."""
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: Any = None) -> None:
+        """Prints the line to standard error."""
+        click.echo(f"tfx-wgan: {self.message}", err=True)
+
+
+def _with_config(command: Callable[..., None], required: bool = True) -> Callable[..., None]:
+    """Adds CONFIG and --set to a command, which gets the validated configuration instead."""
+
+    @click.argument("source", metavar="CONFIG", required=required)
+    @click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override one key, e.g. training.steps=200; may be repeated.",
+    )
+    @click.option("--root", metavar="DIR", help="Override runtime.root.")
+    @functools.wraps(command)
+    def loaded(
+        source: str | None, overrides: tuple[str, ...], root: str | None, **rest: Any
+    ) -> None:
+        try:
+            config = configuration.load(source, overrides, root)
+        except configuration.ConfigError as error:
+            raise UserError(str(error), 2) from error
+        command(config, **rest)
+
+    return loaded
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tfx-wgan")
+def main() -> None:
+    """Turns a folder of images into a served image generator: WGAN-GP in a TFX pipeline.
+
+    Try: tfx-wgan run digits
+    """
+
+
+@main.command(epilog=_EPILOG, help=f"Run the pipeline on this machine. {_CONFIG_HELP}")
+@_with_config
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as the last line.")
+def run(config: configuration.Config, as_json: bool) -> None:
+    """Run the pipeline on this machine."""
+    from pipeline import lock
+    from pipeline import run as runner
+
+    _check_input(config)
+    try:
+        summary = runner.run(config)
+    except lock.RootBusyError as error:
+        raise UserError(str(error), 1) from error
+    _print_outcome(summary)
+    if as_json:
+        click.echo(json.dumps(summary))
+    sys.exit(runner.EXIT_CODES[summary["status"]])
+
+
+def _check_input(config: configuration.Config) -> None:
+    """Refuses an input that has no images in it, before anything is imported or written."""
+    from components.image_example_gen import sources
+
+    try:
+        sources.check(config.data.input, config.data.format)
+    except sources.SourceError as error:
+        raise UserError(f"data.input: {error}", 2) from error
+
+
+def _print_outcome(summary: dict[str, Any]) -> None:
+    """What a person wants to know after a run, on standard error."""
+    lines = []
+    if summary["error"]:
+        lines.append(f"{summary['status']}: {summary['error']}")
+    else:
+        lines.append(f"{summary['status']}: {summary['verdict']}")
+    if summary["quarantined"]:
+        lines.append(f"{summary['quarantined']} files could not be read: quarantine.jsonl")
+    for name, key in (("model", "pushed_model"), ("samples", "samples"), ("report", "report")):
+        if summary[key]:
+            lines.append(f"  {name:<8} {os.path.relpath(summary[key])}")
+    if summary["error"]:
+        lines.append(f"  {'log':<8} {os.path.relpath(summary['log'])}")
+    click.echo("\n".join(lines), err=True)
+
+
+@main.command(help="Draw images from MODEL, a SavedModel or a folder of versions, into one PNG.")
+@click.argument("model")
+@click.option("--count", default=64, show_default=True, type=click.IntRange(1, 100_000))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option("--output", default="samples.png", show_default=True, type=click.Path(dir_okay=False))
+@click.option("--label", help="Name or id of the class to draw; without it, classes at random.")
+def sample(model: str, count: int, seed: int, output: str, label: str | None) -> None:
+    """Draw images from a pushed model."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from trainer import sampling
+
+    try:
+        sampler = sampling.Sampler(sampling.find_model(model))
+        images = sampler.draw(count, seed, label)
+    except sampling.ModelError as error:
+        raise UserError(str(error), 2) from error
+    sampling.write_grid(images, columns=max(1, round(count**0.5)), path=output)
+    click.echo(f"{count} images of {model}, seed {seed}: {output}")
+
+
+@main.command(help="Render the report of the latest run in ROOT, and print its path.")
+@click.argument("root", type=click.Path(path_type=Path))
+def report(root: Path) -> None:
+    """The report of the latest run."""
+    from components.run_report import render
+    from pipeline import summary
+
+    folder = summary.latest(root)
+    if folder is None:
+        raise UserError(f"{root}: no run there that ended; `tfx-wgan run` makes one", 2)
+    click.echo(render.render(folder, summary.read(folder)))
+
+
+@main.group(name="config")
+def config_group() -> None:
+    """What is configured, and what may be."""
+
+
+@config_group.command(
+    help=f"Print every key, its value, meaning and unit. {_CONFIG_HELP} Without it: the defaults."
+)
+@functools.partial(_with_config, required=False)
+def show(config: configuration.Config) -> None:
+    """Print the whole configuration as YAML."""
+    click.echo(configuration.show(config), nl=False)
+
+
+@config_group.command()
+def schema() -> None:
+    """Print the JSON schema of the configuration, for editors and other tools."""
+    click.echo(json.dumps(configuration.Config.model_json_schema(), indent=2))
+
+
+@config_group.command()
+def presets() -> None:
+    """List the configurations that ship with the package."""
+    for name, meaning in configuration.presets().items():
+        click.echo(f"{name:<16} {meaning}")
+
+
+@main.command()
+def doctor() -> None:
+    """Tell what this machine can do, and what is missing for the rest."""
+    from pipeline import doctor as diagnosis
+
+    for line in diagnosis.lines():
+        click.echo(line)
+
+
+if __name__ == "__main__":
+    main()
