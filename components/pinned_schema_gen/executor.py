@@ -14,7 +14,6 @@ from tfx.orchestration.portable import base_driver as ir_base_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 from tfx.types import artifact_utils
-from tfx.utils import io_utils
 
 from components.pinned_schema_gen import schema
 
@@ -64,4 +63,4 @@ class Executor(base_executor.BaseExecutor):
             statistics = artifact_utils.get_single_instance(input_dict["statistics"])
             found = schema.infer(read_statistics(statistics))
         output = artifact_utils.get_single_uri(output_dict["schema"])
-        io_utils.write_pbtxt_file(os.path.join(output, SCHEMA_FILE), found)
+        schema.write(os.path.join(output, SCHEMA_FILE), found)

@@ -1,0 +1,157 @@
+"""Configuration: what is accepted, what is refused, and in which words."""
+
+import json
+
+import pydantic
+import pytest
+import yaml
+
+from pipeline import config
+from trainer.options import IMAGE_SIZES, Options, TrainingJob, TrainingOptions
+
+
+def test_load_preset_name_gives_its_values_over_the_defaults():
+    loaded = config.load("digits")
+    assert loaded.data.input == "digits"
+    assert loaded.training.penalty.weight == config.Config().training.penalty.weight
+
+
+def test_load_file_overrides_and_root_apply_in_that_order(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("training:\n  steps: 5\nruntime:\n  root: there\n")
+    loaded = config.load(str(path), ["training.steps=7", "training.seed=3"], root=str(tmp_path))
+    assert (loaded.training.steps, loaded.training.seed) == (7, 3)
+    assert loaded.root == tmp_path
+
+
+@pytest.mark.parametrize("preset", config.presets())
+def test_every_preset_is_valid_and_says_what_it_is(preset):
+    assert config.load(preset).root.is_absolute()
+    assert len(config.presets()[preset]) > 10
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("training.stepps=3", "training.stepps: unknown key; allowed: steps, "),
+        ("trainning=3", "trainning: unknown key; allowed: data, model, training"),
+        ("training.penalty.wait=1", "training.penalty.wait: unknown key; allowed: weight"),
+        ("training.steps=abc", "training.steps: got 'abc'; allowed: a whole number >= 1"),
+        ("training.steps=1.5", "training.steps: got 1.5; allowed: a whole number >= 1"),
+        ("training.steps=true", "training.steps: got True; allowed: a whole number >= 1"),
+        ("training.steps=0", "training.steps: got 0; allowed: a whole number >= 1"),
+        ("training.optimizer.epsilon=.nan", "training.optimizer.epsilon: got nan; allowed: "),
+        ("training.optimizer.beta_1=1", "training.optimizer.beta_1: got 1; allowed: a number >= 0"),
+        ("training.strategy=cloud", "training.strategy: got 'cloud'; allowed: auto or one or"),
+        ("training=3", "training: got 3; allowed: a section"),
+        ("model.conditional=7", "model.conditional: got 7; allowed: true or false or auto"),
+        ("data.channels=2", "data.channels: got 2; allowed: 1 or 3"),
+        ("data.image_size=33", "data.image_size: got 33, which the networks cannot build; "),
+        ("training.replicas=3", "training.global_batch_size: got 64, which training.replicas=3"),
+        ("data.input=''", "data.input: got ''; allowed: a text not empty"),
+        ("training.steps", "--set training.steps: not of the form section.key=value"),
+        ("training.steps.deep=1", "training.steps: got {'deep': 1}; allowed: a whole number"),
+        ("data.input.deep=1", "--set data.input.deep=1: data.input is not a section"),
+    ],
+)
+def test_load_wrong_override_is_refused_in_one_line(override, line):
+    with pytest.raises(config.ConfigError) as caught:
+        config.load("digits", [override])
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+def test_load_one_device_with_replicas_is_refused():
+    with pytest.raises(config.ConfigError, match=r"training\.replicas: got 2 with .*=one"):
+        config.load("digits", ["training.strategy=one", "training.replicas=2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("[1, 2]", "got a list at top level"), ("a: b: c", "not YAML"), ("x: 'y", "not YAML")],
+)
+def test_load_file_that_is_no_configuration_is_refused_in_one_line(tmp_path, text, line):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(config.ConfigError, match=line) as caught:
+        config.load(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_load_missing_file_names_the_presets():
+    with pytest.raises(config.ConfigError, match=r"no such file or preset; .*digits"):
+        config.load("nowhere.yaml")
+
+
+def test_load_empty_file_is_the_defaults(tmp_path):
+    path = tmp_path / "empty.yaml"
+    path.write_text("")
+    assert config.load(str(path)) == config.Config()
+
+
+def test_show_is_valid_input_and_loses_nothing(tmp_path):
+    loaded = config.load("digits", ["training.optimizer.epsilon=1e-3", "model.conditional=false"])
+    path = tmp_path / "shown.yaml"
+    path.write_text(config.show(loaded))
+    assert config.load(str(path)) == loaded
+
+
+def test_show_gives_every_key_a_meaning():
+    lines = config.show(config.Config()).splitlines()
+    keys = [i for i, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")]
+    for index in keys:
+        commented = "#" in lines[index] or lines[index - 1].strip().startswith("#")
+        assert commented, lines[index]
+
+
+def test_schema_is_json_and_names_every_section():
+    schema = json.loads(json.dumps(config.Config.model_json_schema()))
+    assert set(schema["properties"]) == set(config.Config.model_fields)
+
+
+def _groups(group):
+    yield group
+    for field in group.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Options):
+            yield from _groups(field.annotation)
+
+
+@pytest.mark.parametrize("group", list(_groups(config.Config)), ids=lambda g: g.__name__)
+def test_every_key_has_a_default_and_a_meaning(group):
+    for name, field in group.model_fields.items():
+        assert not field.is_required(), name
+        section = isinstance(field.annotation, type) and issubclass(field.annotation, Options)
+        assert section or field.description, name
+
+
+def test_options_are_frozen():
+    options = TrainingOptions()
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        options.steps = 3
+
+
+@pytest.mark.parametrize("size", IMAGE_SIZES)
+def test_image_sizes_the_networks_build_are_accepted(size):
+    assert config.load("digits", [f"data.image_size={size}"]).data.image_size == size
+
+
+def test_training_job_survives_json():
+    job = TrainingJob(
+        training=TrainingOptions(steps=3, replicas=4),
+        image_size=16,
+        channels=1,
+        class_names=("a", "b"),
+        train_files=("x",),
+        work_dir="w",
+        export_dir="e",
+        log_dir="l",
+    )
+    assert TrainingJob.model_validate_json(job.model_dump_json()) == job
+
+
+def test_exponent_without_point_is_a_number(tmp_path):
+    # YAML 1.1 reads 1e-3 as text; people write it all the same.
+    path = tmp_path / "mine.yaml"
+    path.write_text("training: {optimizer: {epsilon: 1e-3}}")
+    assert yaml.safe_load(path.read_text())["training"]["optimizer"]["epsilon"] == "1e-3"
+    assert config.load(str(path)).training.optimizer.epsilon == 0.001
