@@ -120,7 +120,9 @@ class TrainingJob(Options):
     image_size: int = option(..., "height and width of an image", "pixels")
     channels: int = option(..., "1: grey, 3: colour")
     class_names: tuple[str, ...] = option((), "label names by class id; empty: unlabelled")
-    train_files: tuple[str, ...] = option(..., "TFRecord files of transformed examples")
+    train_files: tuple[str, ...] = option(
+        ..., "TFRecord files of transformed examples, or patterns"
+    )
     eval_files: tuple[str, ...] = option((), "the same, held out")
     work_dir: str = option(..., "parent of the stable folders that hold checkpoints and metrics")
     export_dir: str = option(..., "where the SavedModel is written")
