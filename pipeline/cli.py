@@ -96,7 +96,7 @@ def _check_input(config: configuration.Config) -> None:
     from components.image_example_gen import sources
 
     try:
-        sources.check(config.data.input, config.data.format)
+        sources.open_source(config.data.input, config.data.format)
     except sources.SourceError as error:
         raise UserError(f"data.input: {error}", 2) from error
 
