@@ -98,7 +98,7 @@ def _check_input(config: configuration.Config) -> None:
     try:
         sources.open_source(config.data.input, config.data.format)
     except sources.SourceError as error:
-        raise UserError(f"data.input: {error}", 2) from error
+        raise UserError(str(error), 2) from error
 
 
 def _print_outcome(summary: dict[str, Any]) -> None:
