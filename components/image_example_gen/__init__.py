@@ -1,0 +1,1 @@
+"""Ingestion of images: from folders, IDX files, TFRecords or scikit-learn to tf.Examples."""

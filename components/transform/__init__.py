@@ -1,0 +1,1 @@
+"""What TFX Transform does to raw examples."""
