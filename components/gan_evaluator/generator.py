@@ -1,0 +1,136 @@
+"""A generator to be judged: a SavedModel, and latents that depend on nothing but the example."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+SIGNATURE = "serving_default"
+CLASS_NAMES_FILE = os.path.join("assets.extra", "class_names.txt")
+#: Images that are generated at a time.
+_BATCH_SIZE = 64
+
+
+class ModelError(ValueError):
+    """A model that cannot be evaluated; the message is one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelTraits:
+    """What can be told of a generator without calling it.
+
+    Attributes:
+      latent_dim: length of a latent vector.
+      conditional: whether it takes a label.
+      class_names: by class id; empty when trained without labels.
+      image_shape: [height, width, channels].
+    """
+
+    latent_dim: int
+    conditional: bool
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, ...]
+
+
+class Generator:
+    """Calls a SavedModel's `serving_default`."""
+
+    def __init__(self, model_dir: str):
+        """Loads the model.
+
+        Args:
+          model_dir: the SavedModel.
+
+        Raises:
+          ModelError: where it lacks the signature, an input or an output.
+        """
+        self._model = tf.saved_model.load(model_dir)  # keeps the variables alive
+        if SIGNATURE not in self._model.signatures:
+            raise ModelError(f"model {model_dir}: has no signature {SIGNATURE}; export it anew")
+        self._function = self._model.signatures[SIGNATURE]
+        inputs = self._function.structured_input_signature[1]
+        outputs = self._function.structured_outputs
+        if "latent" not in inputs or "image" not in outputs:
+            raise ModelError(
+                f"model {model_dir}: {SIGNATURE} takes {sorted(inputs)} and gives "
+                f"{sorted(outputs)}; needed: latent, and image"
+            )
+        self.traits = ModelTraits(
+            latent_dim=int(inputs["latent"].shape[-1]),
+            conditional="label" in inputs,
+            class_names=_read_class_names(model_dir),
+            image_shape=tuple(outputs["image"].shape.as_list()[1:]),
+        )
+
+    def __call__(self, latents: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        """Generates images.
+
+        Args:
+          latents: float32 [N, latent_dim].
+          labels: int64 [N], this model's own class ids; ignored unless it is conditional.
+
+        Returns:
+          uint8 [N, H, W, C].
+        """
+        images = []
+        for start in range(0, len(latents), _BATCH_SIZE):
+            rows = slice(start, start + _BATCH_SIZE)
+            inputs = {"latent": tf.constant(latents[rows])}
+            if self.traits.conditional:
+                if labels is None:
+                    raise ModelError("the model takes a label, but the examples have none")
+                inputs["label"] = tf.constant(labels[rows], tf.int64)
+            images.append(self._function(**inputs)["image"].numpy())
+        return np.concatenate(images)
+
+
+def latents(example_ids: Sequence[bytes], seed: int, latent_dim: int) -> np.ndarray:
+    """A standard normal vector for each example, whatever the order, batch or worker.
+
+    Args:
+      example_ids: unique names of examples.
+      seed: of the evaluation.
+      latent_dim: length of a vector. A longer one begins with the shorter.
+
+    Returns:
+      float32 [N, latent_dim].
+    """
+    rows = [_stream(example_id, seed).standard_normal(latent_dim) for example_id in example_ids]
+    return np.asarray(rows, np.float32).reshape(len(rows), latent_dim)
+
+
+def translated_labels(labels: np.ndarray, names: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """Class ids of one model as those of another, by name.
+
+    Ids are positions in a sorted list of names, so a class that was added since moves others.
+
+    Args:
+      labels: int64 [N], positions in `names`.
+      names: classes of the data, at least one.
+      known: classes of the model that is asked, at least one.
+
+    Returns:
+      int64 [N], positions in `known`. A class that the model does not know is spread over those
+      it does: what it makes of it is then as wrong as it would be when served.
+    """
+    positions = {name: position for position, name in enumerate(known)}
+    table = [positions.get(name, i % len(known)) for i, name in enumerate(names)]
+    return np.asarray(table, np.int64)[labels]
+
+
+def _stream(example_id: bytes, seed: int) -> np.random.Generator:
+    digest = hashlib.sha256(seed.to_bytes(8, "big") + example_id).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+
+
+def _read_class_names(model_dir: str) -> tuple[str, ...]:
+    path = os.path.join(model_dir, CLASS_NAMES_FILE)
+    if not tf.io.gfile.exists(path):
+        return ()
+    with tf.io.gfile.GFile(path) as file:
+        return tuple(file.read().splitlines())

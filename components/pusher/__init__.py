@@ -1,0 +1,1 @@
+"""Pusher: a model that has both blessings goes to where models are served."""

@@ -1,0 +1,1 @@
+"""ServedModel: what the push destination serves now, as an artifact."""

@@ -1,0 +1,247 @@
+"""GanEvaluator: real images, real TFMA and Beam, models of known quality."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_model_analysis as tfma
+from tfx.components.util import model_utils
+from tfx.dsl.components.base import base_beam_executor
+from tfx.types import artifact_utils, standard_artifacts
+from tfx.utils import proto_utils
+
+from components.gan_evaluator import executor
+from components.gan_evaluator.generator import Generator, latents
+from components.gan_evaluator.options import GateOptions
+from pipeline import gate
+from pipeline.config import Config
+from trainer.quality import extractors
+from trainer.quality.frechet import frechet_distance, relative_frechet_distance
+from trainer.quality.moments import Moments
+
+BOUND = 0.5
+INCREASE = 0.05
+
+
+def example_id(index: int) -> bytes:
+    return f"{index:08x}".encode()
+
+
+def write_examples(folder: Path, images: np.ndarray, labels: np.ndarray | None) -> None:
+    """Transformed examples in two shards, dealt out in turn."""
+    folder.mkdir(parents=True)
+    paths = [str(folder / f"transformed_examples-{i:05d}-of-00002.gz") for i in range(2)]
+    writers = [tf.io.TFRecordWriter(path, "GZIP") for path in paths]
+    for index, image in enumerate(images):
+        feature = {"image": image.tobytes(), "example_id": example_id(index)}
+        example = tf.train.Example()
+        for name, value in feature.items():
+            example.features.feature[name].bytes_list.value.append(value)
+        if labels is not None:
+            example.features.feature["label"].int64_list.value.append(int(labels[index]))
+        writers[index % 2].write(example.SerializeToString())
+    for writer in writers:
+        writer.close()
+
+
+def artifact(kind: type, uri: Path, number: int):
+    made = kind()
+    made.uri = str(uri)
+    made.id = number
+    return made
+
+
+class Evaluated:
+    """What an evaluation left behind."""
+
+    def __init__(self, evaluation: Path, blessing):
+        self.folder = evaluation
+        self.blessing = blessing
+        self.verdict = json.loads((evaluation / "verdict.json").read_text())
+
+    @property
+    def blessed(self) -> bool:
+        """The verdict; all the places that state it must agree."""
+        names = {path.name for path in Path(self.blessing.uri).iterdir()}
+        stated = {
+            self.verdict["blessed"],
+            model_utils.is_model_blessed(self.blessing),
+            tfma.load_validation_result(str(self.folder)).validation_ok,
+            {"BLESSED": True, "NOT_BLESSED": False}[names.pop()],
+        }
+        assert len(stated) == 1
+        assert not names
+        return stated.pop()
+
+
+@pytest.fixture(scope="session")
+def examples_dirs(tmp_path_factory, digits) -> dict[str, Path]:
+    """Transformed examples with the second half of the digits, by what is odd about them."""
+    root = tmp_path_factory.mktemp("examples")
+    held_out = digits.part(1)
+    write_examples(root / "labelled" / "Split-eval", held_out.images, held_out.labels)
+    write_examples(root / "unlabelled" / "Split-eval", held_out.images, None)
+    write_examples(root / "empty" / "Split-eval", held_out.images[:0], None)
+    (root / "no_files" / "Split-eval").mkdir(parents=True)
+    write_examples(root / "one" / "Split-eval", held_out.images[:1], held_out.labels[:1])
+    return {path.name: path for path in root.iterdir()}
+
+
+@pytest.fixture
+def evaluate(tmp_path, examples_dirs):
+    """Runs the executor: (candidate, served or None, name of examples) -> Evaluated."""
+
+    def run(candidate: Path, served: Path | None, examples: str = "labelled", **bounds):
+        eval_examples = artifact(standard_artifacts.Examples, examples_dirs[examples], 1)
+        eval_examples.split_names = artifact_utils.encode_split_names(["eval"])
+        blessing = artifact(standard_artifacts.ModelBlessing, tmp_path / "blessing", 4)
+        evaluation = artifact(standard_artifacts.ModelEvaluation, tmp_path / "evaluation", 5)
+        for made in (blessing, evaluation):
+            shutil.rmtree(made.uri, ignore_errors=True)
+            Path(made.uri).mkdir()
+        options = GateOptions(
+            image_size=16,
+            channels=1,
+            max_relative_frechet_distance=bounds.get("bound", BOUND),
+            max_frechet_increase=bounds.get("increase", INCREASE),
+        )
+        nothing = tmp_path / "nothing"
+        context = base_beam_executor.BaseBeamExecutor.Context(
+            beam_pipeline_args=[], tmp_dir=str(tmp_path), unique_id="1"
+        )
+        executor.Executor(context).Do(
+            {
+                "examples": [eval_examples],
+                "model": [artifact(standard_artifacts.Model, candidate.parent, 2)],
+                "baseline_model": [
+                    artifact(standard_artifacts.Model, served.parent if served else nothing, 3)
+                ],
+            },
+            {"evaluation": [evaluation], "blessing": [blessing]},
+            {
+                "eval_config": proto_utils.proto_to_json(gate.eval_config(Config())),
+                "options": options.model_dump_json(),
+            },
+        )
+        return Evaluated(tmp_path / "evaluation", blessing)
+
+    return run
+
+
+def test_evaluator_good_model_nothing_served_is_blessed(evaluate, models):
+    found = evaluate(models["good"], None)
+    assert found.blessed
+    assert found.verdict["baseline_metrics"] is None
+    assert found.verdict["metrics"]["relative_frechet_distance"] < 0.1
+    assert found.verdict["metrics"]["extractor"] == "random"
+    assert found.blessing.get_string_custom_property("current_model") == str(models["good"].parent)
+    assert found.blessing.get_int_custom_property("current_model_id") == 2
+
+
+def test_evaluator_numbers_equal_a_direct_computation(evaluate, models, digits):
+    found = evaluate(models["worse"], models["good"], bound=5.0)
+    assert not found.blessed
+    real = digits.part(1)
+    extract = extractors.create("random")
+    real_features = extract(real.images)
+    ids = [example_id(index) for index in range(len(real.images))]
+    for key, name in (("metrics", "worse"), ("baseline_metrics", "good")):
+        images = Generator(str(models[name]))(latents(ids, 0, 8), real.labels)
+        features = extract(images)
+        slices = {"overall": slice(None)}
+        slices.update({f"digit {label}": real.labels == label for label in range(10)})
+        stated = {"overall": found.verdict[key], **found.verdict[key]["per_class"]}
+        assert list(stated) == list(slices)
+        for slice_name, rows in slices.items():
+            moments = Moments.of(real_features[rows]), Moments.of(features[rows])
+            numbers = stated[slice_name]
+            assert numbers["examples"] == moments[0].count
+            assert numbers["frechet_distance"] == pytest.approx(
+                frechet_distance(*moments), rel=1e-4
+            )
+            assert numbers["relative_frechet_distance"] == pytest.approx(
+                relative_frechet_distance(*moments), rel=1e-4
+            )
+
+
+def test_evaluator_output_is_read_by_tfma(evaluate, models):
+    found = evaluate(models["good"], models["worse"])
+    for name, key in ((tfma.CANDIDATE_KEY, "metrics"), (tfma.BASELINE_KEY, "baseline_metrics")):
+        result = tfma.load_eval_result(str(found.folder), model_name=name)
+        sliced = dict(result.slicing_metrics)
+        assert set(sliced) == {(), *((("label", label),) for label in range(10))}
+        value = sliced[()][""][""]["frechet_distance"]["doubleValue"]
+        assert value == found.verdict[key]["frechet_distance"]
+    assert result.model_location == str(models["worse"])
+
+
+def test_evaluator_much_worse_than_served_is_refused(evaluate, models):
+    found = evaluate(models["worse"], models["good"], bound=5.0)
+    assert not found.blessed
+    assert "against the served model's" in found.verdict["reason"]
+    failure = (
+        tfma.load_validation_result(str(found.folder)).metric_validations_per_slice[0].failures[0]
+    )
+    assert failure.message == found.verdict["reason"]
+
+
+@pytest.mark.parametrize(("increase", "blessed"), [(0.05, True), (0.0, False)])
+def test_evaluator_slightly_worse_than_served_is_judged_by_the_tolerance(
+    evaluate, models, increase, blessed
+):
+    found = evaluate(models["slightly_worse"], models["good"], increase=increase)
+    ours, theirs = found.verdict["metrics"], found.verdict["baseline_metrics"]
+    assert 1.0 < ours["frechet_distance"] / theirs["frechet_distance"] < 1.05
+    assert found.blessed is blessed
+
+
+def test_evaluator_noise_is_refused_by_the_absolute_bound(evaluate, models):
+    found = evaluate(models["noise"], None)
+    assert not found.blessed
+    assert "above the bound 0.5" in found.verdict["reason"]
+
+
+def test_evaluator_served_model_itself_keeps_its_verdict(evaluate, models, tmp_path):
+    copy = tmp_path / "copy" / "Format-Serving"
+    shutil.copytree(models["noise"], copy)
+    found = evaluate(copy, models["noise"])
+    assert found.blessed
+    assert "served already" in found.verdict["reason"]
+    # The same latents for both: otherwise these would differ.
+    assert found.verdict["metrics"] == found.verdict["baseline_metrics"]
+
+
+@pytest.mark.parametrize(("examples", "count"), [("empty", 0), ("no_files", 0), ("one", 1)])
+def test_evaluator_too_few_examples_is_refused(evaluate, models, examples, count):
+    found = evaluate(models["good"], None, examples)
+    assert not found.blessed
+    assert found.verdict["metrics"]["frechet_distance"] is None
+    assert f"from {count} examples" in found.verdict["reason"]
+
+
+@pytest.mark.parametrize("examples", ["labelled", "unlabelled"])
+def test_evaluator_unconditional_model_has_no_classes(evaluate, models, examples):
+    found = evaluate(models["unconditional"], None, examples)
+    assert found.blessed
+    assert found.verdict["metrics"]["per_class"] == {}
+    assert found.verdict["metrics"]["examples"] == 898
+    assert len(tfma.load_eval_result(str(found.folder)).slicing_metrics) == 1
+
+
+def test_evaluator_served_model_without_labels_has_no_classes(evaluate, models):
+    found = evaluate(models["good"], models["unconditional"])
+    assert len(found.verdict["metrics"]["per_class"]) == 10
+    assert found.verdict["baseline_metrics"]["per_class"] == {}
+    assert math.isfinite(found.verdict["baseline_metrics"]["frechet_distance"])
+
+
+def test_evaluator_conditional_model_is_asked_for_the_example_s_class(evaluate, models):
+    per_class = evaluate(models["good"], None).verdict["metrics"]["per_class"]
+    # Digits of any other class are several times as far away.
+    assert max(found["relative_frechet_distance"] for found in per_class.values()) < 0.3
