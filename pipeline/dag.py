@@ -89,11 +89,15 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
         model=trainer.outputs["model"],
         baseline_model=served_model.outputs["model"],
         eval_config=gate.eval_config(config),
-        options=gate.options(config),
+        options=gate.gate_options(config),
     ).with_id("Evaluator")
 
     # The export must load and answer in a process that has none of this code.
-    serving_validator = ServingValidator(model=trainer.outputs["model"])
+    serving_validator = ServingValidator(
+        model=trainer.outputs["model"],
+        image_size=config.data.image_size,
+        channels=config.data.channels,
+    )
 
     # Served only with both blessings.
     pusher = Pusher(
