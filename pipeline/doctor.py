@@ -64,21 +64,30 @@ def report(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     }
 
 
-def problems(found: Mapping[str, Any]) -> list[str]:
-    """What keeps the pipeline from running on this machine; empty when nothing does."""
-    return list(found["missing"]["local"])
+def problems(found: Mapping[str, Any] | None = None) -> list[str]:
+    """What keeps the pipeline from running on this machine; empty when nothing does.
+
+    Args:
+      found: a `report()`; a new one when not given.
+    """
+    return list((found or report())["missing"]["local"])
 
 
-def render(found: Mapping[str, Any]) -> str:
-    """A report as a table for people."""
+def lines(found: Mapping[str, Any] | None = None) -> list[str]:
+    """A report as a table for people, line by line.
+
+    Args:
+      found: a `report()`; a new one when not given.
+    """
+    found = found or report()
     rows = [(name.replace("_gib", " (GiB)"), value) for name, value in found["machine"].items()]
     rows.append(("TFX line", found["line"]))
     rows += found["versions"].items()
-    lines = [f"{name.replace('_', ' '):<18}{_words(value)}" for name, value in rows]
+    table = [f"{name.replace('_', ' '):<18}{_words(value)}" for name, value in rows]
     for target, missing in found["missing"].items():
-        lines.append(f"{target:<18}{'missing:' if missing else 'ready'}")
-        lines += [f"  {line}" for line in missing]
-    return "\n".join(lines)
+        table.append(f"{target:<18}{'missing:' if missing else 'ready'}")
+        table += [f"  {line}" for line in missing]
+    return table
 
 
 def _words(value: Any) -> str:

@@ -55,9 +55,10 @@ def has(name):
         return bool(__import__(name))
     except ImportError:
         return False
+inside = sys.prefix != sys.base_prefix  # an environment, maybe the one to be replaced
 names = [os.environ.get(v) or sysconfig.get_config_var(v) or "" for v in ("CC", "CXX")]
 print(json.dumps({
-    "executable": getattr(sys, "_base_executable", None) or sys.executable,
+    "executable": os.path.realpath(sys.executable) if inside else sys.executable,
     "version": list(sys.version_info[:3]),
     "implementation": platform.python_implementation(),
     "has_venv": has("venv") and has("ensurepip"),
