@@ -5,7 +5,6 @@
 .PHONY: help venv demo test lint format smoke bench lock clean
 
 BIN := .venv/bin
-CODE := pipeline components trainer
 
 help: ## Show this help
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
@@ -22,7 +21,7 @@ test: venv ## Run the tests
 lint: venv ## Check style, formatting and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy $(CODE)
+	@$(BIN)/mypy
 
 format: venv ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix .
