@@ -1,0 +1,97 @@
+"""Images from exported models, and many images as one picture."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from trainer import sampling
+
+
+def test_tile_puts_images_in_rows_with_a_line_between():
+    images = np.stack([np.full([2, 3, 1], value, np.uint8) for value in (10, 20, 30)])
+    canvas = sampling.tile(images, columns=2)
+    assert canvas.shape == (5, 7, 1)
+    expected = np.full([5, 7], 255)
+    expected[:2, :3], expected[:2, 4:], expected[3:, :3] = 10, 20, 30
+    np.testing.assert_array_equal(canvas[..., 0], expected)
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (3, "RGB")])
+def test_write_grid_enlarges_by_a_whole_factor(tmp_path, channels, mode):
+    images = np.arange(4 * 8 * 8 * channels, dtype=np.uint8).reshape(4, 8, 8, channels)
+    path = tmp_path / "grid.png"
+    sampling.write_grid(images, columns=2, path=str(path), min_width=40)
+    picture = Image.open(path)
+    assert (picture.mode, picture.size) == (mode, (51, 51))
+    small = np.asarray(picture.resize((17, 17), Image.Resampling.NEAREST)).reshape(17, 17, channels)
+    np.testing.assert_array_equal(small, sampling.tile(images, 2))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _save(folder, conditional):
+    module = tf.Module()
+
+    def draw(count, seed, label):
+        value = tf.cast(seed + label, tf.uint8)
+        return {"image": tf.fill([count, 4, 4, 1], value)}
+
+    scalars = [tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int64)]
+    if conditional:
+        specs = [*scalars, tf.TensorSpec([], tf.int64)]
+        module.sample = tf.function(
+            lambda count, seed, label: draw(count, seed, label), input_signature=specs
+        )
+    else:
+        zero = tf.constant(0, tf.int64)
+        module.sample = tf.function(
+            lambda count, seed: draw(count, seed, zero), input_signature=scalars
+        )
+    tf.saved_model.save(module, str(folder), signatures={"sample": module.sample})
+    if conditional:
+        (folder / "assets.extra").mkdir()
+        (folder / "assets.extra" / "class_names.txt").write_text("cat\ndog\n")
+
+
+def test_find_model_takes_the_newest_version_with_a_model(tmp_path):
+    for version in ("9", "10", "11", "x12"):
+        (tmp_path / version).mkdir()
+    for version in ("9", "10"):
+        (tmp_path / version / "saved_model.pb").touch()
+    assert sampling.find_model(str(tmp_path)) == str(tmp_path / "10")
+    assert sampling.find_model(str(tmp_path / "9")) == str(tmp_path / "9")
+
+
+def test_find_model_without_model_is_refused(tmp_path):
+    with pytest.raises(sampling.ModelError, match=r"no saved_model\.pb"):
+        sampling.find_model(str(tmp_path / "nowhere"))
+
+
+def test_draw_unconditional_model_takes_no_label(tmp_path):
+    _save(tmp_path, conditional=False)
+    sampler = sampling.Sampler(str(tmp_path))
+    assert not sampler.conditional
+    assert sampler.draw(3, seed=7).tolist() == np.full([3, 4, 4, 1], 7).tolist()
+    with pytest.raises(sampling.ModelError, match="has no labels; leave --label out"):
+        sampler.draw(3, seed=7, label="1")
+
+
+@pytest.mark.parametrize(("label", "value"), [(None, 6), ("cat", 7), ("dog", 8), ("1", 8)])
+def test_draw_conditional_model_takes_a_name_or_an_id(tmp_path, label, value):
+    _save(tmp_path, conditional=True)
+    sampler = sampling.Sampler(str(tmp_path))
+    assert sampler.conditional
+    assert set(sampler.draw(2, seed=7, label=label).flat) == {value}
+
+
+@pytest.mark.parametrize("label", ["cow", "2", "-1"])
+def test_draw_unknown_label_names_the_known(tmp_path, label):
+    _save(tmp_path, conditional=True)
+    with pytest.raises(sampling.ModelError, match="is not known; allowed: cat, dog"):
+        sampling.Sampler(str(tmp_path)).draw(2, seed=7, label=label)
+
+
+def test_sampler_of_a_model_without_sample_is_refused(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    with pytest.raises(sampling.ModelError, match="no signature `sample`"):
+        sampling.Sampler(str(tmp_path))
