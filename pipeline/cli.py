@@ -103,11 +103,8 @@ def _check_input(config: configuration.Config) -> None:
 
 def _print_outcome(summary: dict[str, Any]) -> None:
     """What a person wants to know after a run, on standard error."""
-    lines = []
-    if summary["error"]:
-        lines.append(f"{summary['status']}: {summary['error']}")
-    else:
-        lines.append(f"{summary['status']}: {summary['verdict']}")
+    failure = f"{summary['status']}: {summary['error']}" if summary["error"] else None
+    lines = [failure or summary["verdict"]]
     if summary["quarantined"]:
         lines.append(f"{summary['quarantined']} files could not be read: quarantine.jsonl")
     for name, key in (("model", "pushed_model"), ("samples", "samples"), ("report", "report")):
