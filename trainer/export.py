@@ -112,6 +112,8 @@ def _unconditional_signatures(module, generate, sample, score, batch) -> None:
 
 
 def _conditional_signatures(module, generate, sample, score, batch) -> None:
+    every_class = tf.constant(-1, tf.int64)
+
     @tf.function(input_signature=[batch["latent"], batch["label"]])
     def serving_default(latent, label):
         return {"image": generate(latent, label)}
@@ -123,7 +125,7 @@ def _conditional_signatures(module, generate, sample, score, batch) -> None:
             tf.TensorSpec([], tf.int64, name="label"),
         ]
     )
-    def sample_signature(count, seed, label=tf.constant(-1, tf.int64)):
+    def sample_signature(count, seed, label=every_class):
         return sample(count, seed, label)
 
     @tf.function(input_signature=[batch["image"], batch["label"]])

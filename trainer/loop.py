@@ -55,7 +55,7 @@ def build(state: State, options: TrainingOptions, strategy: tf.distribute.Strate
                 values = strategy.run(critic, args=(images, labels, step, index, sub_step))
                 critic_values += add_up(values) / options.critic_steps
             generator_values = add_up(strategy.run(generator, args=(labels, step, index)))
-            steps.update_average(state, options.ema_decay, step)
+            steps.update_average(strategy, state, options.ema_decay, step)
         return _named(CRITIC_METRICS, critic_values) | _named(GENERATOR_METRICS, generator_values)
 
     return train

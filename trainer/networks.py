@@ -49,7 +49,7 @@ def build_generator(
     latent = tf_keras.Input([options.latent_dim], dtype=tf.float32, name="latent")
     label = tf_keras.Input([], dtype=tf.int64, name="label") if classes else None
     width = _width(options.generator_channels, doublings)
-    x = make.dense(latent, base * base * width, "project")
+    x = make.dense(latent, base * base * width, "project", bias=False)
     x = tf_keras.layers.Reshape([base, base, width])(x)
     x = tf.nn.relu(make.norm(x, label, "project_norm"))
     for depth in reversed(range(doublings)):
@@ -86,7 +86,7 @@ def build_critic(
     x = image
     for depth in range(halvings):
         width = _width(options.critic_channels, depth)
-        x = make.convolution(x, width, f"down_{depth}", kernel=KERNEL, strides=2)
+        x = make.convolution(x, width, f"down_{depth}", kernel=KERNEL, strides=2, bias=depth == 0)
         if depth:
             x = make.norm(x, None, f"down_{depth}_norm")
         x = tf.nn.leaky_relu(x, LEAK)
@@ -126,23 +126,30 @@ class _Layers:
         self._seed = seed
         self._classes = classes
 
-    def dense(self, x: tf.Tensor, units: int, name: str) -> tf.Tensor:
+    def dense(self, x: tf.Tensor, units: int, name: str, *, bias: bool = True) -> tf.Tensor:
         start = self._normal(name, fan_in=x.shape[-1])
-        return tf_keras.layers.Dense(units, kernel_initializer=start, name=name)(x)
+        return tf_keras.layers.Dense(units, use_bias=bias, kernel_initializer=start, name=name)(x)
 
     def convolution(
-        self, x: tf.Tensor, filters: int, name: str, *, kernel: int, strides: int
+        self,
+        x: tf.Tensor,
+        filters: int,
+        name: str,
+        *,
+        kernel: int,
+        strides: int,
+        bias: bool = True,
     ) -> tf.Tensor:
         start = self._normal(name, fan_in=kernel * kernel * x.shape[-1])
         return tf_keras.layers.Conv2D(
-            filters, kernel, strides, "same", kernel_initializer=start, name=name
+            filters, kernel, strides, "same", use_bias=bias, kernel_initializer=start, name=name
         )(x)
 
     def upsample(self, x: tf.Tensor, filters: int, name: str) -> tf.Tensor:
-        # Each output pixel is reached by a quarter of the kernel.
+        # Each output pixel is reached by a quarter of the kernel. No bias: a norm follows.
         start = self._normal(name, fan_in=KERNEL * KERNEL * x.shape[-1] // 4)
         return tf_keras.layers.Conv2DTranspose(
-            filters, KERNEL, 2, "same", kernel_initializer=start, name=name
+            filters, KERNEL, 2, "same", use_bias=False, kernel_initializer=start, name=name
         )(x)
 
     def norm(self, x: tf.Tensor, label: tf.Tensor | None, name: str) -> tf.Tensor:
@@ -154,9 +161,8 @@ class _Layers:
         # Not an Embedding layer: its sparse gradients take another path through the optimizer.
         one_hot = tf.one_hot(label, classes)
         start = self._normal(name, fan_in=units)
-        return tf_keras.layers.Dense(units, use_bias=False, kernel_initializer=start, name=name)(
-            one_hot
-        )
+        layer = tf_keras.layers.Dense(units, use_bias=False, kernel_initializer=start, name=name)
+        return layer(one_hot)
 
     def _normal(self, name: str, fan_in: int) -> PhiloxNormal:
         stream = zlib.crc32(f"{self._network}/{name}".encode())

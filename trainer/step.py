@@ -232,19 +232,21 @@ def generator_update(state: State, *args, **kwargs) -> tf.Tensor:
     return metrics
 
 
-def update_average(state: State, decay: float, step: tf.Tensor) -> None:
+def update_average(
+    strategy: tf.distribute.Strategy, state: State, decay: float, step: tf.Tensor
+) -> None:
     """Moves the average generator towards the generator. Call it in cross-replica context.
 
     Early on the decay is (1 + step) / (10 + step), so that the initial weights are forgotten.
 
     Args:
+      strategy: that the state lives on.
       state: the networks.
       decay: the decay in the long run.
       step: generator updates done before this one, int64 [].
     """
     step = tf.cast(step, tf.float32)
     rate = 1.0 - tf.minimum(decay, (1.0 + step) / (10.0 + step))
-    strategy = tf.distribute.get_strategy()
     for average, weight in zip(
         state.ema_generator.variables, state.generator.variables, strict=True
     ):

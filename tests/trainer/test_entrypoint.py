@@ -1,0 +1,166 @@
+"""The door from TFX, with a real child process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from trainer import entrypoint
+from trainer.errors import EXIT_INTERRUPTED, TrainerError
+from trainer.options import TrainingJob
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Runs run_fn in a process of its own, as TFX would; argument: the FnArgs as JSON.
+RUN_FN = """
+import json, sys
+from types import SimpleNamespace
+from trainer.entrypoint import run_fn
+from trainer.errors import TrainingInterrupted
+try:
+    run_fn(SimpleNamespace(**json.loads(sys.argv[1])))
+except TrainingInterrupted as error:
+    print("interrupted:", error)
+"""
+
+
+@pytest.fixture
+def fn_args(job, tmp_path):
+    """What TFX gives to run_fn."""
+    vocabulary = tmp_path / "transform" / "transform_fn" / "assets" / "label"
+    vocabulary.parent.mkdir(parents=True)
+    vocabulary.write_text("right\nleft\n")
+    given = job.model_dump(include={"model", "training", "image_size", "channels", "work_dir"})
+    return {
+        "train_files": [str(Path(job.train_files[0]).parent / "*")],
+        "eval_files": [],
+        "transform_output": str(tmp_path / "transform"),
+        "serving_model_dir": job.export_dir,
+        "model_run_dir": job.log_dir,
+        "custom_config": {"job": json.dumps(given), "source": "0"},
+    }
+
+
+def _with_job(fn_args, **changes):
+    given = json.loads(fn_args["custom_config"]["job"])
+    for key, value in changes.items():
+        given[key] = given[key] | value if isinstance(value, dict) else value
+    return SimpleNamespace(**fn_args | {"custom_config": {"job": json.dumps(given)}})
+
+
+def test_make_job_takes_class_names_from_the_vocabulary_in_order_of_id(fn_args, job):
+    made = entrypoint.make_job(SimpleNamespace(**fn_args))
+    assert made.class_names == ("left", "right")
+    assert made.training == job.training
+    assert made.export_dir == job.export_dir
+    unlabelled = entrypoint.make_job(SimpleNamespace(**fn_args | {"transform_output": "/none"}))
+    assert unlabelled.class_names == ()
+
+
+def test_make_job_conditional_without_labels_is_one_line(fn_args):
+    fn_args["transform_output"] = None
+    with pytest.raises(TrainerError, match=r"model\.conditional: got true, but the data has no"):
+        entrypoint.make_job(_with_job(fn_args, model={"conditional": True}))
+
+
+@pytest.mark.parametrize("changes", [{"training": {"stepps": 1}}, {"image_size": "big"}])
+def test_make_job_unknown_or_wrong_key_is_one_line(fn_args, changes):
+    with pytest.raises(TrainerError, match=r"not a training job: .*(stepps|image_size)") as error:
+        entrypoint.make_job(_with_job(fn_args, **changes))
+    assert "\n" not in str(error.value)
+
+
+def test_job_crosses_the_process_boundary_unchanged(job):
+    assert TrainingJob.model_validate_json(job.model_dump_json()) == job
+
+
+def test_run_fn_trains_in_a_child_and_shows_progress_on_the_console(fn_args, monkeypatch):
+    reader, writer = os.pipe()
+    monkeypatch.setenv("TFX_WGAN_CONSOLE_FD", str(writer))
+    entrypoint.run_fn(SimpleNamespace(**fn_args))
+    os.close(writer)
+    with os.fdopen(reader) as console:
+        shown = console.read()
+    assert "training on one device, CPU:0, 1 replica (picked by auto): from the start" in shown
+    assert "step 6/6" in shown
+    assert Path(fn_args["serving_model_dir"], "saved_model.pb").is_file()
+    result = json.loads(Path(fn_args["model_run_dir"], "training.json").read_text())
+    assert result["steps"] == 6
+    assert Path(result["work_dir"], "metrics.jsonl").is_file()
+
+
+def test_run_fn_child_fails_with_its_own_line(fn_args):
+    fn_args["train_files"] = ["/nothing/here*"]
+    with pytest.raises(TrainerError, match=r"^training data /nothing/here\*: no examples found$"):
+        entrypoint.run_fn(SimpleNamespace(**fn_args))
+    assert not Path(fn_args["serving_model_dir"]).exists()
+
+
+def test_sigterm_saves_and_the_next_run_goes_on(fn_args, tmp_path):
+    """Once through run_fn, which passes the signal on; once given to the trainer itself."""
+    endless = _with_job(fn_args, training={"steps": 10**6, "steps_per_call": 2})
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", RUN_FN, json.dumps(vars(endless))]
+    code, out, _ = _terminated_at(command, environment, Path(endless.model_run_dir), steps=4)
+    assert code == 0
+    assert "interrupted: training interrupted and saved at step" in out
+    step = _saved_step(tmp_path)
+    path = tmp_path / "job.json"
+    path.write_text(entrypoint.make_job(endless).model_dump_json())
+    command = [sys.executable, "-m", "trainer", str(path)]
+    code, _, err = _terminated_at(command, environment, tmp_path / "work", steps=step + 4)
+    assert code == EXIT_INTERRUPTED
+    assert f"going on from step {step}" in err
+    assert _saved_step(tmp_path) > step
+    steps = [line["step"] for line in _lines(tmp_path)]
+    assert steps == list(range(2, steps[-1] + 1, 2))
+
+
+def _terminated_at(command, environment, folder, steps):
+    """Runs a command, sends SIGTERM when so many steps are logged, and waits."""
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        lines = _lines(folder.parent)
+        if lines and lines[-1]["step"] >= steps:
+            process.send_signal(signal.SIGTERM)
+            break
+        time.sleep(0.2)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def _lines(tmp_path):
+    found = list((tmp_path / "work").glob("*/metrics.jsonl"))
+    whole = found[0].read_text().split("\n")[:-1] if found else []
+    return [json.loads(line) for line in whole]
+
+
+def _saved_step(tmp_path):
+    names = [p.stem for p in (tmp_path / "work").glob("*/checkpoints/*.index")]
+    return max(int(name.removeprefix("ckpt-")) for name in names)
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_main_not_a_job_exits_2_with_one_line(tmp_path, content):
+    path = tmp_path / "job.json"
+    if content is not None:
+        path.write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer", str(path)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "not a training job" in done.stderr

@@ -1,0 +1,64 @@
+"""Progress as the user sees it."""
+
+import io
+import os
+
+import pytest
+
+from trainer.progress import CONSOLE_VARIABLE, Progress, console
+
+METRICS = {"wasserstein": 1.234, "gradient_penalty": 0.5}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def _progress(stream, seconds):
+    ticks = iter(seconds)
+    return Progress(
+        stream, total=100, done=20, images_per_step=10, clock=lambda: float(next(ticks))
+    )
+
+
+def test_progress_elsewhere_writes_a_line_every_ten_seconds_and_at_the_end():
+    stream = io.StringIO()
+    progress = _progress(stream, [0, 0, 5, 12, 13, 40])
+    progress.report("begins")
+    progress.advance(30)
+    progress.metrics(METRICS)
+    progress.advance(44)
+    progress.advance(50)
+    progress.advance(100)
+    assert stream.getvalue().splitlines() == [
+        "begins",
+        "step 44/100, 20 images/s, 28 s left, wasserstein 1.23, penalty 0.5",
+        "step 100/100, 20 images/s, 0 s left, wasserstein 1.23, penalty 0.5",
+    ]
+
+
+def test_progress_on_a_terminal_is_a_bar():
+    stream = _Terminal()
+    progress = _progress(stream, [0, 0, 5])
+    progress.metrics(METRICS)
+    progress.advance(60)
+    progress.report("a line")
+    progress.close()
+    assert "60/100" in stream.getvalue()
+    assert "80 images/s, wasserstein 1.23" in stream.getvalue()
+    assert "a line\n" in stream.getvalue()
+
+
+def test_console_is_the_given_descriptor_or_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    monkeypatch.delenv(CONSOLE_VARIABLE, raising=False)
+    print("to stderr", file=console())
+    assert capsys.readouterr().err == "to stderr\n"
+    reader, writer = os.pipe()
+    monkeypatch.setenv(CONSOLE_VARIABLE, str(writer))
+    print("to the user", file=console())
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == "to the user\n"
