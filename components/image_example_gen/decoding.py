@@ -18,6 +18,7 @@ import struct
 import warnings
 
 import numpy as np
+import tensorflow as tf
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
@@ -95,8 +96,9 @@ def _stored(image: Image.Image, data: bytes) -> StoredImage:
     image.load()
     upright = image.getexif().get(_EXIF_ORIENTATION, 1) in (0, 1)
     if upright and _is_plain(image, data):
-        channels = len(image.getbands())
-        return StoredImage(data, image.height, image.width, channels, name)
+        stored = StoredImage(data, image.height, image.width, len(image.getbands()), name)
+        if _tensorflow_shape(data) == (stored.height, stored.width, stored.channels):
+            return stored
     if not upright:
         image = ImageOps.exif_transpose(image)
     image = _to_8_bit(image)
@@ -111,6 +113,14 @@ def _is_plain(image: Image.Image, data: bytes) -> bool:
         # Pillow's modes L and RGB also stand for other depths: byte 24 of the header tells.
         return data[24] == 8 and getattr(image, "n_frames", 1) == 1
     return image.format == "JPEG"
+
+
+def _tensorflow_shape(data: bytes) -> tuple[int, ...]:
+    """Decodes as Transform will: TensorFlow refuses some damage that Pillow overlooks."""
+    try:
+        return tuple(tf.io.decode_image(data, channels=0, expand_animations=False).shape)
+    except tf.errors.InvalidArgumentError as error:
+        raise UndecodableImage("damaged: TensorFlow cannot decode it") from error
 
 
 def _to_8_bit(image: Image.Image) -> Image.Image:
@@ -140,7 +150,8 @@ def _palette(image: Image.Image) -> list[tuple[int, ...]]:
 def _png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     # The files that hold the examples are compressed again: little effort is enough here.
-    image.save(buffer, "PNG", compress_level=1)
+    # A colour profile is not carried over: it may belong to channels that are no longer there.
+    image.save(buffer, "PNG", compress_level=1, icc_profile=None)
     return buffer.getvalue()
 
 
