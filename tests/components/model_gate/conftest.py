@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from ml_metadata.proto import metadata_store_pb2
 from sklearn import datasets
+from tfx.orchestration import metadata
 
 SIZE = 16
 LATENT_DIM = 8
@@ -77,7 +80,16 @@ def _png(images: tf.Tensor) -> tf.Tensor:
     return tf.map_fn(tf.io.encode_png, images, fn_output_signature=tf.string)
 
 
-def export(path: Path, bank: Digits, noise: float = 0.0, conditional: bool = True) -> Path:
+CLASS_NAMES = tuple(f"digit {label}" for label in range(10))
+
+
+def export(
+    path: Path,
+    bank: Digits,
+    noise: float = 0.0,
+    conditional: bool = True,
+    class_names: tuple[str, ...] = CLASS_NAMES,
+) -> Path:
     """Exports a model with the contracted signatures.
 
     Args:
@@ -85,6 +97,7 @@ def export(path: Path, bank: Digits, noise: float = 0.0, conditional: bool = Tru
       bank: images to draw from, ordered by label.
       noise: share of noise in each image: 0 is as good as real, 1 is noise.
       conditional: whether the signatures take a label.
+      class_names: by class id.
     """
     module = _Bank(bank, noise, conditional)
     vector, scalar = (tf.TensorSpec(shape, tf.int64, name="label") for shape in ([None], []))
@@ -111,8 +124,14 @@ def export(path: Path, bank: Digits, noise: float = 0.0, conditional: bool = Tru
     tf.saved_model.save(module, str(path), signatures)
     names = path / "assets.extra" / "class_names.txt"
     names.parent.mkdir()
-    names.write_text("".join(f"digit {label}\n" for label in range(10)))
+    names.write_text("".join(f"{name}\n" for name in class_names))
     return path
+
+
+@pytest.fixture(scope="session")
+def export_model() -> Callable[..., Path]:
+    """`export`, for tests that need a model of their own."""
+    return export
 
 
 @pytest.fixture(scope="session")
@@ -130,3 +149,55 @@ def models(tmp_path_factory, digits) -> dict[str, Path]:
         name: export(root / name / "Format-Serving", digits.part(0), **kind)
         for name, kind in kinds.items()
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """One node of one run: whether its outputs came from the cache, and what they are.
+
+    Attributes:
+      cached: whether TFX used an earlier execution.
+      uris: by output.
+      properties: custom properties of all outputs together.
+    """
+
+    cached: bool
+    uris: dict[str, str]
+    properties: dict[str, int | str]
+
+    def __getitem__(self, name: str) -> int | str:
+        return self.properties[name]
+
+
+@pytest.fixture(scope="session")
+def last_run() -> Callable[[Path, str], Ran]:
+    """Reads what a node did in the latest run: (metadata.sqlite, id of the node) -> Ran."""
+
+    def read(database: Path, node: str) -> Ran:
+        config = metadata.sqlite_metadata_connection_config(str(database))
+        with metadata.Metadata(config) as handle:
+            [context] = [
+                context
+                for context in handle.store.get_contexts_by_type("node")
+                if context.name.endswith(f".{node}")
+            ]
+            execution = max(
+                handle.store.get_executions_by_context(context.id), key=lambda found: found.id
+            )
+            outputs = {
+                event.artifact_id: event.path.steps[0].key
+                for event in handle.store.get_events_by_execution_ids([execution.id])
+                if event.type == metadata_store_pb2.Event.OUTPUT
+            }
+            artifacts = handle.store.get_artifacts_by_id(list(outputs))
+        return Ran(
+            cached=execution.last_known_state == metadata_store_pb2.Execution.CACHED,
+            uris={outputs[artifact.id]: artifact.uri for artifact in artifacts},
+            properties={
+                name: getattr(value, value.WhichOneof("value"))
+                for artifact in artifacts
+                for name, value in artifact.custom_properties.items()
+            },
+        )
+
+    return read

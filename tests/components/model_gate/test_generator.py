@@ -1,0 +1,89 @@
+"""Generators to be judged: their latents, their labels, their form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.gan_evaluator.generator import (
+    Generator,
+    ModelError,
+    ModelTraits,
+    latents,
+    translated_labels,
+)
+
+IDS = [f"{number:032x}".encode() for number in range(2000)]
+
+
+def test_latents_depend_on_seed_and_example_only():
+    forward = latents(IDS[:50], 3, 16)
+    backward = latents(IDS[:50][::-1], 3, 16)
+    np.testing.assert_array_equal(forward, backward[::-1])
+    assert not np.any(forward == latents(IDS[:50], 4, 16))
+    assert len(np.unique(forward)) == forward.size
+
+
+def test_latents_longer_begin_with_the_shorter():
+    np.testing.assert_array_equal(latents(IDS[:9], 0, 8), latents(IDS[:9], 0, 100)[:, :8])
+
+
+def test_latents_are_standard_normal_float32():
+    drawn = latents(IDS, 0, 64)
+    assert drawn.dtype == np.float32
+    assert drawn.shape == (2000, 64)
+    # Means of 128,000 numbers: six standard errors.
+    assert abs(drawn.mean()) < 6 / np.sqrt(drawn.size)
+    assert abs(drawn.var() - 1.0) < 6 * np.sqrt(2 / drawn.size)
+    assert abs(np.mean(drawn[1:] * drawn[:-1])) < 6 / np.sqrt(drawn.size)
+
+
+def test_latents_of_nothing_have_their_shape():
+    assert latents([], 0, 8).shape == (0, 8)
+
+
+def test_translated_labels_follow_the_name():
+    labels = np.array([0, 1, 2, 2])
+    names = ["ant", "bee", "cat"]
+    np.testing.assert_array_equal(translated_labels(labels, names, names), labels)
+    np.testing.assert_array_equal(
+        translated_labels(labels, names, ["bee", "cat", "dog"]), [0, 0, 1, 1]
+    )
+
+
+def test_generator_traits_are_read_from_the_model(models):
+    names = tuple(f"digit {label}" for label in range(10))
+    assert Generator(str(models["good"])).traits == ModelTraits(8, True, names, (16, 16, 1))
+    assert not Generator(str(models["unconditional"])).traits.conditional
+
+
+def test_generator_makes_the_class_it_is_told(models, digits):
+    labels = np.repeat(np.arange(10), 20)
+    images = Generator(str(models["good"]))(latents(IDS[:200], 0, 8), labels)
+    assert images.dtype == np.uint8
+    assert images.shape == (200, 16, 16, 1)
+    bank = {
+        image.tobytes(): label for image, label in zip(digits.images, digits.labels, strict=True)
+    }
+    assert [bank[image.tobytes()] for image in images] == labels.tolist()
+
+
+def test_generator_conditional_without_labels_raises(models):
+    with pytest.raises(ModelError, match="takes a label, but the examples have none"):
+        Generator(str(models["good"]))(latents(IDS[:2], 0, 8), None)
+
+
+def test_generator_model_of_another_kind_raises(tmp_path):
+    class Doubles(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def __call__(self, x):
+            return {"y": 2 * x}
+
+    module = Doubles()
+    tf.saved_model.save(module, str(tmp_path / "a"), {"double": module.__call__})
+    with pytest.raises(ModelError, match="has no signature serving_default; export it anew"):
+        Generator(str(tmp_path / "a"))
+    tf.saved_model.save(module, str(tmp_path / "b"), {"serving_default": module.__call__})
+    with pytest.raises(ModelError, match=r"takes \['x'\] and gives \['y'\]; needed: latent"):
+        Generator(str(tmp_path / "b"))
