@@ -116,7 +116,7 @@ def _is_plain(image: Image.Image, data: bytes) -> bool:
 
 
 def _tensorflow_shape(data: bytes) -> tuple[int, ...]:
-    """Decodes as Transform will: TensorFlow refuses some damage that Pillow overlooks."""
+    """Decodes with what Transform uses: it refuses some damage that Pillow overlooks."""
     try:
         return tuple(tf.io.decode_image(data, channels=0, expand_animations=False).shape)
     except tf.errors.InvalidArgumentError as error:

@@ -59,8 +59,13 @@ def decode_images(encoded: tf.Tensor, size: int, channels: int) -> tf.Tensor:
 
 
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
-    # Colours are converted here: TensorFlow's PNG and JPEG decoders each do it their own way.
-    return tf.io.decode_image(encoded, channels=0, expand_animations=False)
+    # Colours are converted after: TensorFlow's PNG and JPEG decoders each do it their own way.
+    # Its default transform for JPEG, as in decode_image, is a fast one that errs by many levels.
+    return tf.cond(
+        tf.io.is_jpeg(encoded),
+        lambda: tf.io.decode_jpeg(encoded, channels=0, dct_method="INTEGER_ACCURATE"),
+        lambda: tf.io.decode_png(encoded, channels=0),
+    )
 
 
 def to_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
