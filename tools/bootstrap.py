@@ -96,7 +96,9 @@ def run(command: Sequence[str], environ: dict[str, str] | None = None) -> None:
       InstallError: it failed; its own output has said why.
     """
     clean = {key: value for key, value in os.environ.items() if key not in UNWANTED}
-    if subprocess.run(command, env={**clean, **(environ or {})}).returncode:
+    # The lock of this checkout is handed on: a child that outlives us still writes to .venv.
+    done = subprocess.run(command, env={**clean, **(environ or {})}, close_fds=False)
+    if done.returncode:
         raise InstallError(f"{' '.join(command)} failed; see above, then run make again")
 
 
@@ -175,6 +177,7 @@ def say(text: str) -> None:
 def main() -> int:
     """Makes the environment; one installation at a time per checkout."""
     with open(__file__) as lock:
+        os.set_inheritable(lock.fileno(), True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -148,6 +150,26 @@ def test_bootstrap_script_with_no_python_that_starts_says_so(tmp_path: Path) -> 
     assert done.stderr == (
         "tfx-wgan: found no Python that starts; install Python 3.10 and run this again\n"
     )
+
+
+def test_bootstrap_killed_while_pip_goes_on_keeps_others_out(tmp_path: Path) -> None:
+    (tmp_path / "checkout").mkdir()
+    tools = tmp_path / "checkout/tools"
+    shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import bootstrap, time\n"
+        "bootstrap.make_environment = lambda: bootstrap.run(['sh', '-c', 'echo up; sleep 2'])\n"
+        "bootstrap.main()"
+    )
+    command = [sys.executable, "-c", code]
+    first = subprocess.Popen(command, cwd=tools, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "up\n"
+    first.kill()
+    first.wait()
+    second = subprocess.run(command, cwd=tools, capture_output=True, text=True, timeout=60)
+    assert "another installation is at work in this checkout; waiting for it" in second.stderr
+    assert second.stdout == "up\n"
 
 
 def test_run_drops_settings_that_lead_pip_astray(monkeypatch: pytest.MonkeyPatch) -> None:
