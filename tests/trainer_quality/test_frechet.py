@@ -53,6 +53,18 @@ def test_frechet_distance_one_dimension_equals_the_closed_form():
     assert relative == pytest.approx(34.0 / 4.0, rel=1e-12)
 
 
+def test_frechet_distance_of_a_line_to_a_ball_equals_the_closed_form():
+    # Covariances a u u^T, of rank 1, and b I, in D dimensions: a + D b - 2 sqrt(a b).
+    direction = np.full(64, 1 / 8)
+    basis = np.linalg.qr(features(64, 64, 10))[0]
+    line = Moments.of(np.outer([-1.0, 1.0], direction) + 3.0)
+    ball = Moments.of(np.concatenate([basis, -basis]) + 3.0)
+    a, b = 2.0, 2.0 / 127.0
+    expected = a + 64 * b - 2 * np.sqrt(a * b)
+    # Rounding remainders taken for variance would show at 1e-8.
+    assert frechet_distance(line, ball) == pytest.approx(expected, rel=1e-11)
+
+
 @pytest.mark.parametrize("count", [5, 40, 400])
 def test_frechet_distance_to_itself_is_zero(count):
     moments = Moments.of(features(count, 40, 5))
