@@ -15,6 +15,7 @@ from tfx import v1 as tfx
 from components.image_example_gen import decoding
 from components.image_example_gen.component import ImageExampleGen
 from components.image_example_gen.sources import SourceError
+from components.image_example_gen.statistics import statistics_options
 
 
 def _tree(root: Path, classes: str = "ab", count: int = 6) -> Path:
@@ -32,7 +33,11 @@ def _run(root: Path, input, beam_args=(), statistics=False, **options) -> bool:
     example_gen = ImageExampleGen(input=str(input), **options)
     nodes = [example_gen]
     if statistics:
-        nodes.append(tfx.components.StatisticsGen(examples=example_gen.outputs["examples"]))
+        nodes.append(
+            tfx.components.StatisticsGen(
+                examples=example_gen.outputs["examples"], stats_options=statistics_options()
+            )
+        )
     pipeline = tfx.dsl.Pipeline(
         pipeline_name="ingest",
         pipeline_root=str(root / "pipeline"),
@@ -157,11 +162,17 @@ def test_image_example_gen_empty_split_is_a_file_that_statistics_gen_reads(tmp_p
     data = _tree(tmp_path / "data")
     _run(tmp_path, data, statistics=True, eval_fraction=1e-9)
     folder = Path(_artifact(tmp_path, "ExampleStatistics").uri)
-    counts = {}
-    for split in ("train", "eval"):
-        statistics = tfdv.load_stats_binary(str(folder / f"Split-{split}" / "FeatureStats.pb"))
-        counts[split] = int(statistics.datasets[0].num_examples)
+    statistics = {
+        split: tfdv.load_stats_binary(str(folder / f"Split-{split}" / "FeatureStats.pb"))
+        for split in ("train", "eval")
+    }
+    counts = {split: int(one.datasets[0].num_examples) for split, one in statistics.items()}
     assert counts == {"train": 12, "eval": 0}
+    features = {f.path.step[0]: f for f in statistics["train"].datasets[0].features}
+    assert features["image"].bytes_stats.common_stats.num_non_missing == 12
+    assert not features["image"].HasField("string_stats")
+    labels = features["label"].string_stats.rank_histogram.buckets
+    assert {bucket.label: bucket.sample_count for bucket in labels} == {"a": 6, "b": 6}
 
 
 def test_image_example_gen_no_image_at_all_fails_in_one_line(tmp_path):
