@@ -85,6 +85,8 @@ def run(config: configuration.Config, as_json: bool) -> None:
         summary = runner.run(config)
     except lock.RootBusyError as error:
         raise UserError(str(error), 1) from error
+    except OSError as error:
+        raise UserError(f"{config.root}: cannot be used as root: {error.strerror}", 1) from error
     _print_outcome(summary)
     if as_json:
         click.echo(json.dumps(summary))
@@ -123,15 +125,21 @@ def _print_outcome(summary: dict[str, Any]) -> None:
 @click.option("--label", help="Name or id of the class to draw; without it, classes at random.")
 def sample(model: str, count: int, seed: int, output: str, label: str | None) -> None:
     """Draw images from a pushed model."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from trainer import sampling
+    from pipeline import console
 
-    try:
-        sampler = sampling.Sampler(sampling.find_model(model))
-        images = sampler.draw(count, seed, label)
-    except sampling.ModelError as error:
-        raise UserError(str(error), 2) from error
-    sampling.write_grid(images, columns=max(1, round(count**0.5)), path=output)
+    # What TensorFlow writes while it loads is of no use to the user.
+    with console.redirected(Path(os.devnull)):
+        from trainer import sampling
+
+        try:
+            sampler = sampling.Sampler(sampling.find_model(model))
+            images = sampler.draw(count, seed, label)
+        except sampling.ModelError as error:
+            raise UserError(str(error), 2) from error
+        try:
+            sampling.write_grid(images, columns=max(1, round(count**0.5)), path=output)
+        except OSError as error:
+            raise UserError(f"{output}: cannot be written: {error.strerror}", 1) from error
     click.echo(f"{count} images of {model}, seed {seed}: {output}")
 
 

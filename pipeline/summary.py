@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Sequence
 from importlib import metadata as distributions
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.local import NodeRun
+if TYPE_CHECKING:  # the command line reads summaries without loading TFX
+    from pipeline.local import NodeRun
 
 SUMMARY_FILE = "summary.json"
 

@@ -38,6 +38,7 @@ def test_cli_import_brings_nothing_heavy():
     heavy = ["tensorflow", "tfx", "apache_beam", "numpy", "google.cloud.aiplatform"]
     code = (
         "import sys, pipeline.cli, components.image_example_gen.sources; "
+        "import pipeline.lock, pipeline.run, pipeline.summary; "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -130,3 +131,11 @@ def test_sample_of_a_folder_without_model_exits_2(tmp_path):
     assert result.exit_code == 2
     assert "no saved_model.pb there" in result.output
     assert not (tmp_path / "grid.png").exists()
+
+
+def test_run_root_that_cannot_be_made_exits_1_with_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    result = _call("run", "digits", "--root", tmp_path / "file" / "root")
+    assert result.exit_code == 1
+    assert "cannot be used as root" in result.output
+    assert len(result.output.splitlines()) == 1
