@@ -56,7 +56,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 )
             )
         verdict = comparison.verdict(evaluation.uri)
-        results.write_verdict(evaluation.uri, verdict, options.max_relative_frechet_distance)
+        results.write_verdict(evaluation.uri, verdict)
         _write_blessing(blessing, verdict.blessed, model, baseline)
         logging.info("%s", verdict.reason)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import tensorflow_model_analysis as tfma
 from apache_beam.utils import shared
 
-from components.gan_evaluator.generator import Generator, latents, translated_labels
+from components.gan_evaluator.generator import Generator, labels_for, latents
 from components.gan_evaluator.options import GateOptions
 from trainer.quality import extractors
 
@@ -65,6 +65,9 @@ class _EmbedImages(beam.DoFn):
             name: self._handles[name].acquire(functools.partial(Generator, path))
             for name, path in self._model_dirs.items()
         }
+        # The candidate comes first, and its classes are those of the data.
+        known = [generator.traits.class_names for generator in self._generators.values()]
+        self._class_names = next(filter(None, known), ())
 
     def process(self, extracts: tfma.types.Extracts) -> Iterator[tfma.types.Extracts]:
         """Embeds one batch."""
@@ -92,16 +95,10 @@ class _EmbedImages(beam.DoFn):
         self, generator: Generator, example_ids: list[bytes], labels: np.ndarray | None
     ) -> np.ndarray:
         traits = generator.traits
-        if labels is not None and self._class_names and traits.class_names:
-            labels = translated_labels(labels, self._class_names, traits.class_names)
+        if labels is not None and traits.conditional:
+            labels = labels_for(traits, labels, self._class_names, example_ids)
         drawn = latents(example_ids, self._options.seed, traits.latent_dim)
         return generator(drawn, labels)
-
-    @property
-    def _class_names(self) -> tuple[str, ...]:
-        """The classes of the data, which are those that the candidate was trained with."""
-        candidate = self._generators.get("") or self._generators[tfma.CANDIDATE_KEY]
-        return candidate.traits.class_names
 
 
 def _labels(batch: pa.RecordBatch) -> np.ndarray | None:

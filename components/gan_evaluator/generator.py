@@ -47,7 +47,7 @@ class Generator:
           model_dir: the SavedModel.
 
         Raises:
-          ModelError: where it lacks the signature, an input or an output.
+          ModelError: where it lacks the signature, an input, an output or its class names.
         """
         self._model = tf.saved_model.load(model_dir)  # keeps the variables alive
         if SIGNATURE not in self._model.signatures:
@@ -66,6 +66,10 @@ class Generator:
             class_names=_read_class_names(model_dir),
             image_shape=tuple(outputs["image"].shape.as_list()[1:]),
         )
+        if self.traits.conditional and not self.traits.class_names:
+            raise ModelError(
+                f"model {model_dir}: takes a label, but has no {CLASS_NAMES_FILE}; export it anew"
+            )
 
     def __call__(self, latents: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         """Generates images.
@@ -104,28 +108,40 @@ def latents(example_ids: Sequence[bytes], seed: int, latent_dim: int) -> np.ndar
     return np.asarray(rows, np.float32).reshape(len(rows), latent_dim)
 
 
-def translated_labels(labels: np.ndarray, names: Sequence[str], known: Sequence[str]) -> np.ndarray:
-    """Class ids of one model as those of another, by name.
+def labels_for(
+    model: ModelTraits, labels: np.ndarray, names: Sequence[str], example_ids: Sequence[bytes]
+) -> np.ndarray:
+    """Class ids of the data as those of a model, by name.
 
     Ids are positions in a sorted list of names, so a class that was added since moves others.
 
     Args:
-      labels: int64 [N], positions in `names`.
-      names: classes of the data, at least one.
-      known: classes of the model that is asked, at least one.
+      model: a conditional model.
+      labels: int64 [N], positions in `names`; anything else for a class that has no name.
+      names: classes of the data.
+      example_ids: unique names of the N examples.
 
     Returns:
-      int64 [N], positions in `known`. A class that the model does not know is spread over those
-      it does: what it makes of it is then as wrong as it would be when served.
+      int64 [N], positions in the model's own list. For a class that the model does not know, any
+      that it knows, drawn by example: what it makes is as wrong as it would be when served.
     """
-    positions = {name: position for position, name in enumerate(known)}
-    table = [positions.get(name, i % len(known)) for i, name in enumerate(names)]
-    return np.asarray(table, np.int64)[labels]
+    positions = {name: position for position, name in enumerate(model.class_names)}
+    table = [positions.get(name, -1) for name in names]
+    found = [table[label] if 0 <= label < len(table) else -1 for label in labels]
+    for row, example_id in enumerate(example_ids):
+        if found[row] < 0:
+            found[row] = _digest(example_id, 0) % len(model.class_names)
+    return np.asarray(found, np.int64)
 
 
 def _stream(example_id: bytes, seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=_digest(example_id, seed)))
+
+
+def _digest(example_id: bytes, seed: int) -> int:
+    """128 bits that depend on nothing else."""
     digest = hashlib.sha256(seed.to_bytes(8, "big") + example_id).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+    return int.from_bytes(digest[:16], "big")
 
 
 def _read_class_names(model_dir: str) -> tuple[str, ...]:

@@ -51,25 +51,21 @@ def read_metrics(
         found = _slice_metrics(values[""][""])
         if not slice_key:
             overall = found
-        elif slice_key[0][0] == LABEL_KEY and class_names:
-            per_class[class_names[int(slice_key[0][1])]] = found
+            continue
+        feature, value = slice_key[0]
+        if feature == LABEL_KEY and 0 <= value < len(class_names):
+            per_class[class_names[value]] = found
     ordered = {name: per_class[name] for name in class_names if name in per_class}
     return ModelMetrics(overall, ordered, extractor)
 
 
-def write_verdict(output_dir: str, verdict: Verdict, bounds_metric: float) -> None:
-    """Publishes the verdict as JSON, and as TFMA's ValidationResult.
-
-    Args:
-      output_dir: where TFMA wrote.
-      verdict: what was decided.
-      bounds_metric: the absolute bound, for those who read TFMA's form only.
-    """
+def write_verdict(output_dir: str, verdict: Verdict) -> None:
+    """Publishes the verdict where TFMA wrote: as JSON, and as TFMA's ValidationResult."""
     with tf.io.gfile.GFile(os.path.join(output_dir, VERDICT_FILE), "w") as file:
         file.write(json.dumps(verdict.as_json(), indent=2) + "\n")
     path = os.path.join(output_dir, f"{tfma.VALIDATIONS_KEY}.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
-        writer.write(_validation_result(verdict, bounds_metric).SerializeToString())
+        writer.write(_validation_result(verdict).SerializeToString())
 
 
 def _slice_metrics(values: Mapping[str, Mapping[str, Any]]) -> SliceMetrics:
@@ -86,17 +82,17 @@ def _number(value: Mapping[str, Any] | None) -> float:
     return float((value or {}).get("doubleValue", math.nan))
 
 
-def _validation_result(verdict: Verdict, bound: float) -> validation_result_pb2.ValidationResult:
+def _validation_result(verdict: Verdict) -> validation_result_pb2.ValidationResult:
+    overall = verdict.metrics.overall
     result = validation_result_pb2.ValidationResult(validation_ok=verdict.blessed)
     details = result.validation_details.slicing_details.add()
     details.slicing_spec.SetInParent()
-    details.num_matching_slices = 1 if verdict.metrics.overall.examples else 0
+    details.num_matching_slices = 1 if overall.examples else 0
     if not verdict.blessed:
         failures = result.metric_validations_per_slice.add()
         failures.slice_key.SetInParent()
         failure = failures.failures.add()
-        failure.metric_key.name = RELATIVE_FRECHET_DISTANCE
-        failure.metric_threshold.value_threshold.upper_bound.value = bound
-        failure.metric_value.double_value.value = verdict.metrics.overall.relative_frechet_distance
+        failure.metric_key.name = FRECHET_DISTANCE
+        failure.metric_value.double_value.value = overall.frechet_distance
         failure.message = verdict.reason
     return result

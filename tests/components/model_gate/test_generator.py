@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,8 +12,8 @@ from components.gan_evaluator.generator import (
     Generator,
     ModelError,
     ModelTraits,
+    labels_for,
     latents,
-    translated_labels,
 )
 
 IDS = [f"{number:032x}".encode() for number in range(2000)]
@@ -43,13 +45,24 @@ def test_latents_of_nothing_have_their_shape():
     assert latents([], 0, 8).shape == (0, 8)
 
 
-def test_translated_labels_follow_the_name():
+def test_labels_for_follow_the_name():
     labels = np.array([0, 1, 2, 2])
-    names = ["ant", "bee", "cat"]
-    np.testing.assert_array_equal(translated_labels(labels, names, names), labels)
-    np.testing.assert_array_equal(
-        translated_labels(labels, names, ["bee", "cat", "dog"]), [0, 0, 1, 1]
-    )
+    names = ("ant", "bee", "cat")
+    same = ModelTraits(8, True, names, (16, 16, 1))
+    np.testing.assert_array_equal(labels_for(same, labels, names, IDS[:4]), labels)
+    other = ModelTraits(8, True, ("aardvark", "ant", "bat", "bee", "cat"), (16, 16, 1))
+    np.testing.assert_array_equal(labels_for(other, labels, names, IDS[:4]), [1, 3, 4, 4])
+
+
+@pytest.mark.parametrize("unknown", [-1, 2, 3])
+def test_labels_for_class_unknown_to_the_model_are_spread_by_example(unknown):
+    model = ModelTraits(8, True, ("ant", "bee"), (16, 16, 1))
+    labels = np.full(1000, unknown)
+    found = labels_for(model, labels, ("ant", "bee", "cat"), IDS[:1000])
+    assert 400 < np.count_nonzero(found) < 600
+    assert set(found) == {0, 1}
+    backwards = labels_for(model, labels, ("ant", "bee", "cat"), IDS[:1000][::-1])
+    np.testing.assert_array_equal(found, backwards[::-1])
 
 
 def test_generator_traits_are_read_from_the_model(models):
@@ -72,6 +85,13 @@ def test_generator_makes_the_class_it_is_told(models, digits):
 def test_generator_conditional_without_labels_raises(models):
     with pytest.raises(ModelError, match="takes a label, but the examples have none"):
         Generator(str(models["good"]))(latents(IDS[:2], 0, 8), None)
+
+
+def test_generator_conditional_without_class_names_raises(models, tmp_path):
+    shutil.copytree(models["good"], tmp_path / "model")
+    (tmp_path / "model" / "assets.extra" / "class_names.txt").unlink()
+    with pytest.raises(ModelError, match="takes a label, but has no assets"):
+        Generator(str(tmp_path / "model"))
 
 
 def test_generator_model_of_another_kind_raises(tmp_path):
