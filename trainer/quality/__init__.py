@@ -1,0 +1,1 @@
+"""How good generated images are: extractors of features, and distances between sets of them."""

@@ -179,6 +179,27 @@ def test_pipeline_version_put_there_by_others_is_what_is_served(local, candidate
     assert Path(served.uris["model"], "Format-Serving", "variables", "data").read_text() == "others"
 
 
+def test_pipeline_served_version_overwritten_in_place_is_noticed(local, candidate):
+    version = local.run(candidate)[1]["pushed_version"]
+    first, _ = local.run(candidate)
+    (local.serving / version / "variables" / "data").write_text("tampered with")
+    second, _ = local.run(candidate)
+    assert not second.cached
+    assert second["version"] == first["version"]
+    assert second["fingerprint"] != first["fingerprint"]
+
+
+def test_pipeline_served_version_renumbered_is_noticed(local, candidate):
+    version = local.run(candidate)[1]["pushed_version"]
+    first, _ = local.run(candidate)
+    (local.serving / version).rename(local.serving / "99999999999")
+    second, pusher = local.run(candidate)
+    assert not second.cached
+    assert second["version"] == 99999999999
+    assert second["fingerprint"] == first["fingerprint"]
+    assert (pusher["copied"], pusher["pushed_version"]) == (0, "99999999999")
+
+
 @pytest.mark.parametrize("blessings", [(0, 1), (1, 0), (0, 0)])
 def test_pipeline_without_both_blessings_nothing_is_pushed(local, candidate, blessings):
     _, pusher = local.run(candidate, *blessings)

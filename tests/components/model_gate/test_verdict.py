@@ -25,6 +25,9 @@ def metrics(distance: float, relative: float = 0.2, examples: int = 100) -> Mode
         (metrics(1.0), metrics(2.0), True, "1 against the served model's 2"),
         (metrics(1.0999), metrics(1.0), True, "tolerated increase 0.1"),
         (metrics(1.1001), metrics(1.0), False, "1.1 against the served model's 1"),
+        # A share of the served model's distance, whatever its size.
+        (metrics(20.0), metrics(19.0), True, "20 against the served model's 19"),
+        (metrics(0.02), metrics(0.01), False, "0.02 against the served model's 0.01"),
         (metrics(1.0, 0.6), metrics(2.0, 0.9), False, "above the bound"),
         (metrics(0.0), metrics(0.0), True, "0 against the served model's 0"),
         (metrics(math.nan), None, False, "no Frechet distance could be computed from 100"),
