@@ -132,7 +132,9 @@ _CASES = _cases(Image.open(_PHOTO).resize((40, 30)))
 def test_decode_other_kind_becomes_png_of_the_same_pixels(name):
     data, expected = _CASES[name]
     stored = decoding.decode(data)
+    assert stored.data != data
     assert stored.data[:4] == b"\x89PNG"
+    assert stored.data[24] == 8  # bits a channel
     assert stored.format in name.split()
     np.testing.assert_array_equal(_as_tensorflow_has_it(stored), expected)
 

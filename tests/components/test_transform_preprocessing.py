@@ -91,11 +91,16 @@ def test_decode_images_resize_is_pillows_antialiased_bilinear(size):
     assert np.abs(found - expected).max() <= 1
 
 
-def test_decode_images_resize_rounds_and_averages_all_pixels():
+def test_decode_images_resize_averages_all_pixels():
     # A fine pattern: without antialiasing it would come out black, white or striped.
     pixels = np.indices((64, 64)).sum(0) % 2 * np.uint8(255)
     found = _decoded([_encoded(Image.fromarray(pixels.astype(np.uint8)))], 16, 1)
     assert np.abs(found.astype(int)[:, 1:-1, 1:-1] - 127.5).max() <= 1
+
+
+def test_decode_images_resize_rounds_to_the_nearest_level():
+    pixels = np.array([[255, 255], [255, 254]], np.uint8)  # 254.75 on average
+    assert _decoded([_encoded(Image.fromarray(pixels))], 1, 1).tolist() == [[[[255]]]]
 
 
 @pytest.mark.parametrize(("width", "height", "box"), [
