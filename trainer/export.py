@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
@@ -10,6 +11,9 @@ import tensorflow as tf
 from trainer import networks
 from trainer.options import ModelOptions
 from trainer.step import State, to_float, to_pixels
+
+#: Nothing here is Python control flow: converting Keras' own code would only take time.
+function = functools.partial(tf.function, autograph=False)
 
 CLASS_NAMES_FILE = "assets.extra/class_names.txt"
 
@@ -95,15 +99,15 @@ def _module(state: State, model: ModelOptions) -> tf.Module:
 
 
 def _unconditional_signatures(module, generate, sample, score, batch) -> None:
-    @tf.function(input_signature=[batch["latent"]])
+    @function(input_signature=[batch["latent"]])
     def serving_default(latent):
         return {"image": generate(latent, None)}
 
-    @tf.function(input_signature=[tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int64)])
+    @function(input_signature=[tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int64)])
     def sample_signature(count, seed):
         return sample(count, seed, None)
 
-    @tf.function(input_signature=[batch["image"]])
+    @function(input_signature=[batch["image"]])
     def score_signature(image):
         return score(image, None)
 
@@ -114,11 +118,11 @@ def _unconditional_signatures(module, generate, sample, score, batch) -> None:
 def _conditional_signatures(module, generate, sample, score, batch) -> None:
     every_class = tf.constant(-1, tf.int64)
 
-    @tf.function(input_signature=[batch["latent"], batch["label"]])
+    @function(input_signature=[batch["latent"], batch["label"]])
     def serving_default(latent, label):
         return {"image": generate(latent, label)}
 
-    @tf.function(
+    @function(
         input_signature=[
             tf.TensorSpec([], tf.int32, name="count"),
             tf.TensorSpec([], tf.int64, name="seed"),
@@ -128,7 +132,7 @@ def _conditional_signatures(module, generate, sample, score, batch) -> None:
     def sample_signature(count, seed, label=every_class):
         return sample(count, seed, label)
 
-    @tf.function(input_signature=[batch["image"], batch["label"]])
+    @function(input_signature=[batch["image"], batch["label"]])
     def score_signature(image, label):
         return score(image, label)
 

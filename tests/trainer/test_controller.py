@@ -57,9 +57,9 @@ def test_run_resumed_twice_equals_uninterrupted(job, tmp_path):
         "gradient_norm",
     }
     again = job.model_copy(update={"work_dir": str(tmp_path / "again")})
-    for _ in range(2):
-        with pytest.raises(TrainingInterrupted, match=r"saved at step \d of 6"):
-            controller.run(again, interrupted=_stop_after(1))
+    for calls, step in ((1, 3), (0, 4)):
+        with pytest.raises(TrainingInterrupted, match=rf"saved at step {step} of 6"):
+            controller.run(again, interrupted=_stop_after(calls))
     # What a crash may leave: lines of steps that are trained again, one of them cut off.
     path = tmp_path / "again" / whole.name / "metrics.jsonl"
     path.write_text(path.read_text() + '{"step": 6, "critic_loss": 1.0}\n{"step": 6, "cri')

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,22 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from trainer import entrypoint
-from trainer.errors import EXIT_INTERRUPTED, TrainerError
+from trainer.errors import EXIT_INTERRUPTED, TrainerError, TrainingInterrupted
 from trainer.options import TrainingJob
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-# Runs run_fn in a process of its own, as TFX would; argument: the FnArgs as JSON.
-RUN_FN = """
-import json, sys
-from types import SimpleNamespace
-from trainer.entrypoint import run_fn
-from trainer.errors import TrainingInterrupted
-try:
-    run_fn(SimpleNamespace(**json.loads(sys.argv[1])))
-except TrainingInterrupted as error:
-    print("interrupted:", error)
-"""
 
 
 @pytest.fixture
@@ -102,40 +91,39 @@ def test_run_fn_child_fails_with_its_own_line(fn_args):
     assert not Path(fn_args["serving_model_dir"]).exists()
 
 
-def test_sigterm_saves_and_the_next_run_goes_on(fn_args, tmp_path):
-    """Once through run_fn, which passes the signal on; once given to the trainer itself."""
+def test_run_fn_told_to_stop_saves_and_the_next_run_goes_on(fn_args, tmp_path):
+    """First through run_fn, which passes the signal on; then the trainer by itself."""
     endless = _with_job(fn_args, training={"steps": 10**6, "steps_per_call": 2})
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-c", RUN_FN, json.dumps(vars(endless))]
-    code, out, _ = _terminated_at(command, environment, Path(endless.model_run_dir), steps=4)
-    assert code == 0
-    assert "interrupted: training interrupted and saved at step" in out
+    threading.Thread(target=_terminate_at, args=(os.getpid(), tmp_path, 4)).start()
+    with pytest.raises(TrainingInterrupted, match="interrupted and saved at step"):
+        entrypoint.run_fn(endless)
     step = _saved_step(tmp_path)
     path = tmp_path / "job.json"
     path.write_text(entrypoint.make_job(endless).model_dump_json())
-    command = [sys.executable, "-m", "trainer", str(path)]
-    code, _, err = _terminated_at(command, environment, tmp_path / "work", steps=step + 4)
-    assert code == EXIT_INTERRUPTED
-    assert f"going on from step {step}" in err
+    child = subprocess.Popen(
+        [sys.executable, "-m", "trainer", str(path)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _terminate_at(child.pid, tmp_path, step + 4)
+    _, shown = child.communicate(timeout=120)
+    assert child.returncode == EXIT_INTERRUPTED
+    assert f"going on from step {step}" in shown
     assert _saved_step(tmp_path) > step
     steps = [line["step"] for line in _lines(tmp_path)]
     assert steps == list(range(2, steps[-1] + 1, 2))
 
 
-def _terminated_at(command, environment, folder, steps):
-    """Runs a command, sends SIGTERM when so many steps are logged, and waits."""
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def _terminate_at(process, tmp_path, step):
+    """Sends SIGTERM when the step has been logged, or after two minutes."""
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        lines = _lines(folder.parent)
-        if lines and lines[-1]["step"] >= steps:
-            process.send_signal(signal.SIGTERM)
+    while time.monotonic() < deadline:
+        lines = _lines(tmp_path)
+        if lines and lines[-1]["step"] >= step:
             break
-        time.sleep(0.2)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+        time.sleep(0.1)
+    os.kill(process, signal.SIGTERM)
 
 
 def _lines(tmp_path):

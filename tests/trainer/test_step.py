@@ -48,7 +48,7 @@ def _int(value):
 def _gathered(replicas, function):
     """Runs a function on every replica; its results one after the other."""
     strategy = _strategy(replicas)
-    values = tf.function(lambda: strategy.run(function))()
+    values = tf.function(lambda: strategy.run(function), autograph=False)()
     return np.concatenate(strategy.experimental_local_results(values))
 
 
@@ -99,7 +99,7 @@ def _gradients(replicas):
             lambda context: tf.constant(value(context)[pick])
         )
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(images, labels):
         gradients, metrics = strategy.run(
             lambda x, y: steps.critic_gradients(state, OPTIONS, noise, x, y, _int(0), _int(0)),
@@ -212,7 +212,8 @@ def test_training_moves_both_networks_by_adam_on_the_mean_gradient(trained_on_on
         lambda x, y: strategy.run(
             steps.critic_update,
             args=(state, OPTIONS, noise, x, y, _int(0), _int(0)),
-        )
+        ),
+        autograph=False,
     )(images, labels)
     # First step from zero moments with beta_1 = 0: lr * g / (|g| + epsilon / sqrt(1 - beta_2)).
     rate, epsilon = OPTIONS.optimizer.critic_learning_rate, 1e-3 / np.sqrt(0.1)
@@ -233,8 +234,8 @@ def test_average_follows_the_generator():
     start = state.ema_generator.get_weights()
     for weight in state.generator.trainable_variables:
         weight.assign_add(tf.ones_like(weight))
-    tf.function(lambda: steps.update_average(strategy, state, 0.5, _int(0)))()  # decay 1/10
-    tf.function(lambda: steps.update_average(strategy, state, 0.5, _int(90)))()  # decay 1/2
+    for step in (0, 90):  # decay 1/10, then 1/2
+        steps.update_average(strategy, state, 0.5, _int(step))
     for before, after in zip(start, state.ema_generator.get_weights(), strict=True):
         np.testing.assert_allclose(after, before + 0.95, atol=1e-5)
 
