@@ -39,8 +39,12 @@ def main(arguments: list[str]) -> int:
         return 2
     stop = _Stop()
 
+    import tensorflow as tf
+
     from trainer import controller
 
+    # Free on a CPU; on a GPU it is what makes a resumed run equal an uninterrupted one.
+    tf.config.experimental.enable_op_determinism()
     try:
         controller.run(job, interrupted=stop.is_asked)
     except TrainingInterrupted as error:

@@ -50,6 +50,8 @@ def build(state: State, options: TrainingOptions, strategy: tf.distribute.Strate
     def generator(labels, step, index):
         return steps.generator_update(state, options, noise, labels[index, 0], step)
 
+    average = as_it_is(steps.update_average)
+
     @tf.function
     def train(images, labels, first, count):
         critic_values = tf.zeros([len(CRITIC_METRICS)])
@@ -61,7 +63,7 @@ def build(state: State, options: TrainingOptions, strategy: tf.distribute.Strate
                 values = strategy.run(critic, args=(images, labels, step, index, sub_step))
                 critic_values += add_up(values) / options.critic_steps
             generator_values = add_up(strategy.run(generator, args=(labels, step, index)))
-            as_it_is(steps.update_average)(strategy, state, options.ema_decay, step)
+            average(strategy, state, options.ema_decay, step)
         return _named(CRITIC_METRICS, critic_values) | _named(GENERATOR_METRICS, generator_values)
 
     return train
