@@ -29,6 +29,8 @@ _CONFIG_HELP = "CONFIG is a YAML file or the name of a preset (`tfx-wgan config 
 class UserError(click.ClickException):
     """One line for the user and an exit code, no traceback."""
 
+    exit_code: int  # type: ignore[misc]
+
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)
         self.exit_code = exit_code

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfx import v1 as tfx
 
 from components.data_gate.component import DataGate
 from components.gan_evaluator.component import GanEvaluator
 from components.image_example_gen.component import ImageExampleGen
+from components.image_example_gen.statistics import statistics_options
 from components.pinned_schema_gen.component import PinnedSchemaGen
 from components.provenance import source_hash
 from components.pusher.component import Pusher
@@ -40,7 +43,9 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     examples = example_gen.outputs["examples"]
 
     # What is in the data, and whether it is what the first accepted data (or the user) said.
-    statistics_gen = tfx.components.StatisticsGen(examples=examples)
+    statistics_gen = tfx.components.StatisticsGen(
+        examples=examples, stats_options=statistics_options()
+    )
     schema_gen = PinnedSchemaGen(
         statistics=statistics_gen.outputs["statistics"],
         path=config.data.schema_file or str(root / "schema" / "schema.pbtxt"),
@@ -84,6 +89,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
 
     # The candidate against absolute bounds and against what is served now.
     served_model = ServedModel(push_destination=config.push_destination)
+    served_model.add_upstream_node(trainer)  # read after a long training, not before it
     evaluator = GanEvaluator(
         examples=transform.outputs["transformed_examples"],
         model=trainer.outputs["model"],
@@ -133,7 +139,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
 
 def _training_job(config: Config) -> str:
     """The part of a TrainingJob that is known before there is data, as JSON."""
-    fields = {
+    fields: dict[str, Any] = {
         "model": config.model,
         "training": config.training,
         "image_size": config.data.image_size,

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -40,7 +43,11 @@ def run(config: configuration.Config) -> dict[str, Any]:
     with lock.held(config.root):
         folder = _new_run_folder(config.root)
         (folder / "config.yaml").write_text(configuration.show(config), encoding="utf-8")
-        with console.redirected(folder / "log.txt") as screen, _terminable():
+        with (
+            console.redirected(folder / "log.txt") as screen,
+            _terminable(),
+            _scratch(folder / "tmp"),
+        ):
             print(f"run {folder.name} in {config.root}", file=screen)
             return _run_quietly(config, folder, screen)
 
@@ -52,6 +59,26 @@ def _new_run_folder(root: Path) -> Path:
             folder.mkdir(parents=True)
             return folder
         time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[None]:
+    """Gives third-party code, child processes included, a temporary folder that is removed.
+
+    Beam and TFX leave their temporary folders behind.
+    """
+    folder.mkdir()
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before[0]
+        if before[1] is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before[1]
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

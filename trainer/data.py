@@ -69,8 +69,8 @@ def load(patterns: Sequence[str], *, image_size: int, channels: int, labelled: b
     images = images[order].reshape(-1, image_size, image_size, channels)
     labels = labels[order]
     digest = hashlib.sha256(b"\0".join(ids[order]))
-    digest.update(images)
-    digest.update(labels)
+    digest.update(images.data)
+    digest.update(labels.data)
     return Dataset(images=images, labels=labels, fingerprint=digest.hexdigest())
 
 

@@ -75,7 +75,7 @@ def _module(state: State, model: ModelOptions) -> tf.Module:
             drawn = tf.random.stateless_uniform(
                 [count], tf.stack([seed, 1]), 0, classes, tf.int64, alg="philox"
             )
-            label = tf.where(label < 0, drawn, tf.fill([count], label))
+            label = tf.where(tf.less(label, 0), drawn, tf.fill([count], label))
         image = generate(latent, label)
         png = tf.map_fn(tf.io.encode_png, image, fn_output_signature=tf.string)
         return {"image": image, "png_bytes": png}

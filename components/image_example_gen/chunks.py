@@ -8,7 +8,7 @@ import functools
 import gzip
 import os
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,11 +70,11 @@ class FilesChunk(Chunk):
                 yield RawImage(path, label, problem=f"cannot be read: {error.strerror}")
 
 
-def open_maybe_gzip(path: str) -> IO[bytes]:
+def open_maybe_gzip(path: str) -> BinaryIO:
     """Opens a file for reading, unpacked where it is gzipped, whatever its name."""
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if zipped else open(path, "rb")
+    return cast(BinaryIO, gzip.open(path)) if zipped else open(path, "rb")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ class ImageExampleGenSpec(component_spec.ComponentSpec):
         "eval_fraction": component_spec.ExecutionParameter(type=float),
         "source": component_spec.ExecutionParameter(type=str),
     }
-    INPUTS = {}
+    INPUTS: dict[str, component_spec.ChannelParameter] = {}
     OUTPUTS = {
         **standard_component_specs.FileBasedExampleGenSpec.OUTPUTS,
         "quarantine": component_spec.ChannelParameter(type=Quarantine),

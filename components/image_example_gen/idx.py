@@ -67,9 +67,10 @@ def chunks(root: str, entries: list[Entry], input: str) -> tuple[list[Chunk], in
         split = SPLIT_NAMES[pair.split] if both and pair.split else None
         size = max(_IMAGES_PER_CHUNK, -(-count // _MAX_CHUNKS))
         for start in range(0, count, size):
-            files = (root, pair.images, pair.labels)
             number = min(size, count - start)
-            found.append(IdxChunk(split, *files, height, width, start, number))
+            found.append(
+                IdxChunk(split, root, pair.images, pair.labels, height, width, start, number)
+            )
         total += count
     return found, total
 

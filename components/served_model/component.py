@@ -21,7 +21,7 @@ class ServedModelSpec(component_spec.ComponentSpec):
         "version": component_spec.ExecutionParameter(type=int),
         "source": component_spec.ExecutionParameter(type=str),
     }
-    INPUTS = {}
+    INPUTS: dict[str, component_spec.ChannelParameter] = {}
     OUTPUTS = {
         "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
     }

@@ -8,6 +8,7 @@ is not in the standard library, and makes sure that nothing else of ours could b
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -22,6 +23,10 @@ import tensorflow as tf  # noqa: E402
 
 BATCH_SIZES = (1, 7)
 UNIFORM_LABEL = -1
+
+
+#: Inputs of a signature: type and shape by name, None for a dimension of any size.
+Inputs = dict[str, tuple[tf.DType, list]]
 
 
 class CheckFailed(Exception):
@@ -46,7 +51,7 @@ class Signatures:
         """Length of a latent vector."""
         return int(self._inputs("serving_default")["latent"].shape[-1])
 
-    def check_inputs(self, name: str, expected: dict[str, tuple[tf.DType, list[int | None]]]):
+    def check_inputs(self, name: str, expected: Inputs):
         """Compares names, types and shapes of a signature's inputs with the contract."""
         found = {
             key: (spec.dtype, spec.shape.as_list()) for key, spec in self._inputs(name).items()
@@ -61,7 +66,7 @@ class Signatures:
     def sample(self, count: int, seed: int, label: int) -> tuple[np.ndarray, list[bytes]]:
         """Images of a seed, and the same as PNG."""
         inputs = {"count": tf.constant(count, tf.int32), "seed": tf.constant(seed, tf.int64)}
-        outputs = self.functions["sample"](**inputs, **self._label(np.int64(label)))
+        outputs = self.functions["sample"](**inputs, **self._label(label))
         images = self._images(outputs, count)
         encoded = outputs.get("png_bytes")
         _require(
@@ -73,7 +78,7 @@ class Signatures:
     def score(self, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """What the critic says of images."""
         outputs = self.functions["score"](image=tf.constant(images), **self._label(labels))
-        critic = outputs.get("critic")
+        critic: Any = outputs.get("critic")
         _require(
             critic is not None and critic.dtype == tf.float32 and critic.shape == [len(images)],
             f"output critic is {_described(critic)}, not float32 [{len(images)}]",
@@ -84,11 +89,11 @@ class Signatures:
         """Class ids for a batch, each class in turn."""
         return np.arange(count, dtype=np.int64) % max(self.classes, 1)
 
-    def _label(self, value: np.ndarray) -> dict[str, tf.Tensor]:
+    def _label(self, value: np.ndarray | int) -> dict[str, tf.Tensor]:
         return {"label": tf.constant(value, tf.int64)} if self.conditional else {}
 
     def _images(self, outputs: dict[str, tf.Tensor], count: int) -> np.ndarray:
-        image = outputs.get("image")
+        image: Any = outputs.get("image")
         shape = [count, *self.image_shape]
         _require(
             image is not None and image.dtype == tf.uint8 and image.shape == shape,
@@ -99,7 +104,7 @@ class Signatures:
 
 def check_serving_default(model: Signatures) -> str:
     """Latents to images, for one and for several, by themselves or together."""
-    label = {"label": (tf.int64, [None])} if model.conditional else {}
+    label: Inputs = {"label": (tf.int64, [None])} if model.conditional else {}
     model.check_inputs(
         "serving_default", {"latent": (tf.float32, [None, model.latent_dim]), **label}
     )
@@ -116,7 +121,7 @@ def check_serving_default(model: Signatures) -> str:
 
 def check_sample(model: Signatures) -> str:
     """Seeds to images: the same seed the same images, another seed others."""
-    label = {"label": (tf.int64, [])} if model.conditional else {}
+    label: Inputs = {"label": (tf.int64, [])} if model.conditional else {}
     model.check_inputs("sample", {"count": (tf.int32, []), "seed": (tf.int64, []), **label})
     for count in BATCH_SIZES:
         first, _ = model.sample(count, 1, UNIFORM_LABEL)
@@ -148,7 +153,7 @@ def check_png(model: Signatures) -> str:
 
 def check_score(model: Signatures) -> str:
     """The critic has a finite opinion of any image."""
-    label = {"label": (tf.int64, [None])} if model.conditional else {}
+    label: Inputs = {"label": (tf.int64, [None])} if model.conditional else {}
     model.check_inputs("score", {"image": (tf.uint8, [None, *model.image_shape]), **label})
     for count in BATCH_SIZES:
         noise = np.random.default_rng(count).integers(0, 256, (count, *model.image_shape))
@@ -194,7 +199,7 @@ def run(model_dir: str, image_size: int, channels: int) -> list[dict[str, Any]]:
 
     if attempt("load", load) and attempt("signatures", signatures):
         for name, check in _CHECKS.items():
-            attempt(name, lambda check=check: check(found["signatures"]))
+            attempt(name, functools.partial(check, found["signatures"]))
     return results
 
 
@@ -224,7 +229,7 @@ def _described(tensor: tf.Tensor | None) -> str:
     return "missing" if tensor is None else f"{tensor.dtype.name} {tensor.shape.as_list()}"
 
 
-def _shown(inputs: dict[str, tuple[tf.DType, list[int | None]]]) -> str:
+def _shown(inputs: Inputs) -> str:
     return ", ".join(f"{k} {dtype.name} {shape}" for k, (dtype, shape) in sorted(inputs.items()))
 
 

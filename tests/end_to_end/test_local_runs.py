@@ -67,6 +67,7 @@ def test_first_run_leaves_what_the_documentation_promises(first, root):
         "config.yaml",
         "log.txt",
     }
+    assert not (folder / "tmp").exists()
     assert json.loads((folder / "summary.json").read_text()) == first.summary
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").open()]
     assert steps == [50, 100, 150, 200, 250, 300]
@@ -86,7 +87,9 @@ def test_pushed_model_answers_without_this_package(first, tmp_path):
 import sys, tensorflow as tf
 assert not any(name.split(".")[0] in ("trainer", "components", "pipeline") for name in sys.modules)
 model = tf.saved_model.load(sys.argv[1])
-drawn = model.signatures["sample"](count=tf.constant(5), seed=tf.constant(1, tf.int64))
+sample = model.signatures["sample"]
+any_class = tf.constant(-1, tf.int64)
+drawn = sample(count=tf.constant(5), seed=tf.constant(1, tf.int64), label=any_class)
 print(drawn["image"].shape, drawn["image"].dtype.name, len(drawn["png_bytes"]))
 """
     drawn = subprocess.run(
