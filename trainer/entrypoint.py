@@ -109,11 +109,12 @@ def run_job(job: TrainingJob) -> None:
         path.write_text(job.model_dump_json(), encoding="utf-8")
         console = os.environ.get(CONSOLE_VARIABLE)
         child = subprocess.Popen(
-            [sys.executable, "-m", "trainer", str(path)],
+            [sys.executable, "-m", "trainer", str(path), "--while-stdin-open"],
+            stdin=subprocess.PIPE,  # never written to; it ends when this process does
             env=os.environ | {"PYTHONPATH": _python_path()},
             pass_fds=(int(console),) if console else (),
         )
-        with _signals_forwarded(child):
+        with child, _signals_forwarded(child):
             code = child.wait()
     if code == EXIT_INTERRUPTED:
         raise TrainingInterrupted(_error(job) or "training interrupted and saved")

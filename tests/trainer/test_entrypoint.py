@@ -92,7 +92,7 @@ def test_run_fn_child_fails_with_its_own_line(fn_args):
 
 
 def test_run_fn_told_to_stop_saves_and_the_next_run_goes_on(fn_args, tmp_path):
-    """First through run_fn, which passes the signal on; then the trainer by itself."""
+    """First by a signal that run_fn passes on; then by the death of the trainer's parent."""
     endless = _with_job(fn_args, training={"steps": 10**6, "steps_per_call": 2})
     threading.Thread(target=_terminate_at, args=(os.getpid(), tmp_path, 4)).start()
     with pytest.raises(TrainingInterrupted, match="interrupted and saved at step"):
@@ -101,13 +101,14 @@ def test_run_fn_told_to_stop_saves_and_the_next_run_goes_on(fn_args, tmp_path):
     path = tmp_path / "job.json"
     path.write_text(entrypoint.make_job(endless).model_dump_json())
     child = subprocess.Popen(
-        [sys.executable, "-m", "trainer", str(path)],
+        [sys.executable, "-m", "trainer", str(path), "--while-stdin-open"],
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    _terminate_at(child.pid, tmp_path, step + 4)
-    _, shown = child.communicate(timeout=120)
+    _wait_for(tmp_path, step + 4)
+    _, shown = child.communicate(timeout=120)  # closes its standard input
     assert child.returncode == EXIT_INTERRUPTED
     assert f"going on from step {step}" in shown
     assert _saved_step(tmp_path) > step
@@ -116,14 +117,19 @@ def test_run_fn_told_to_stop_saves_and_the_next_run_goes_on(fn_args, tmp_path):
 
 
 def _terminate_at(process, tmp_path, step):
-    """Sends SIGTERM when the step has been logged, or after two minutes."""
+    """Sends SIGTERM when the step has been logged."""
+    _wait_for(tmp_path, step)
+    os.kill(process, signal.SIGTERM)
+
+
+def _wait_for(tmp_path, step):
+    """Waits until the step has been logged, two minutes at most."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         lines = _lines(tmp_path)
         if lines and lines[-1]["step"] >= step:
             break
         time.sleep(0.1)
-    os.kill(process, signal.SIGTERM)
 
 
 def _lines(tmp_path):
