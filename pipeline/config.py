@@ -156,7 +156,7 @@ def load(source: str | None, overrides: Sequence[str] = (), root: str | None = N
 
 def _read_yaml(source: str) -> dict[str, Any]:
     path = Path(source)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not path.is_file():
         path = PRESETS_DIR / f"{source}.yaml"
     if not path.is_file():
         raise ConfigError(

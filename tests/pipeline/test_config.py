@@ -155,3 +155,9 @@ def test_exponent_without_point_is_a_number(tmp_path):
     path.write_text("training: {optimizer: {epsilon: 1e-3}}")
     assert yaml.safe_load(path.read_text())["training"]["optimizer"]["epsilon"] == "1e-3"
     assert config.load(str(path)).training.optimizer.epsilon == 0.001
+
+
+def test_load_preset_is_found_beside_a_folder_of_its_name(tmp_path, monkeypatch):
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert config.load("digits").data.input == "digits"
