@@ -50,7 +50,7 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
         ("training.replicas=3", "training.global_batch_size: got 64, which training.replicas=3"),
         ("data.input=''", "data.input: got ''; allowed: a text not empty"),
         ("training.steps", "--set training.steps: not of the form section.key=value"),
-        ("training.steps.deep=1", "training.steps: got {'deep': 1}; allowed: a whole number"),
+        ("training.seed.deep=1", "training.seed: got {'deep': 1}; allowed: a whole number"),
         ("data.input.deep=1", "--set data.input.deep=1: data.input is not a section"),
     ],
 )
