@@ -120,7 +120,7 @@ def _tpu(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, s
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver), f"TPU {options.tpu}"
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         why = " ".join(str(error).split())[:300]
         raise TrainerError(
             f"training.tpu: got {options.tpu!r}, which cannot be used ({why}); "

@@ -166,6 +166,12 @@ def test_connect_multi_worker_without_a_cluster_is_one_line(monkeypatch):
         strategy.connect(TrainingOptions(strategy="multi_worker"))
 
 
+@pytest.mark.parametrize("choice", ["tpu", "auto"])
+def test_connect_named_tpu_that_is_not_there_is_one_line(choice):
+    with pytest.raises(TrainerError, match=r"training\.tpu: got 'no-such-tpu', which cannot"):
+        strategy.connect(TrainingOptions(strategy=choice, tpu="no-such-tpu"))
+
+
 def test_connect_batch_that_the_devices_do_not_divide_is_one_line():
     options = TrainingOptions(global_batch_size=64)
     options = options.model_copy(update={"replicas": 3})  # as 3 devices found by themselves
