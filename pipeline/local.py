@@ -17,6 +17,8 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 from tfx.types import artifact_utils
 
+from trainer.errors import TrainingInterrupted
+
 
 @dataclasses.dataclass(frozen=True)
 class NodeRun:
@@ -100,11 +102,11 @@ class LocalRunner(local_dag_runner.LocalDagRunner):
                 executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
             ).launch()
+        except (KeyboardInterrupt, TrainingInterrupted):
+            ended("interrupted")
+            raise
         except Exception:
             ended("failed")
-            raise
-        except BaseException:
-            ended("interrupted")
             raise
         with metadata.Metadata(connection) as handle:
             state, outputs = _execution(handle.store, info.execution_id)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline import config as configuration
 from pipeline import console, lock
+from trainer.errors import TrainingInterrupted
 
 if TYPE_CHECKING:
     from pipeline.local import NodeRun
@@ -135,7 +136,9 @@ def _run_nodes(
         runner = local.LocalRunner(run_id, on_start=board.started, on_end=ended)
         runner.run(dag.create_pipeline(config))
     except KeyboardInterrupt:
-        return "interrupted; the same command continues"
+        return "run the same command again to go on"
+    except TrainingInterrupted as problem:
+        return one_line(problem)
     except Exception as problem:
         traceback.print_exc(file=sys.stderr)
         failed = nodes and nodes[-1].state == "failed"

@@ -131,7 +131,7 @@ def test_worse_model_is_refused_and_the_served_one_untouched(first, root, run_pi
     assert _contents(root / "serving") == before
     again = run_pipeline("digits", root, "training.steps=1")
     assert again.code == 3, "a refusal from the cache is a refusal"
-    assert set(again.states().values()) == {"cached"}
+    assert {name for name, state in again.states().items() if state != "cached"} <= {"Pusher"}
 
 
 def test_terminated_run_exits_75_and_the_same_command_goes_on(first, root, start_pipeline):
