@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def render(folder: Path, summary: Mapping[str, Any]) -> Path:
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
+    environment.filters["in_root"] = functools.partial(_in_root, folder.parent.parent)
     page = environment.get_template("template.html").render(
         run=summary,
         headline=_HEADLINES[summary["status"]],
@@ -75,6 +77,11 @@ def _metrics_table(summary: Mapping[str, Any]) -> list[tuple[str, dict, dict]]:
 def _number(value: Any) -> str:
     """Four significant digits; a dash where there is no number."""
     return f"{value:.4g}" if isinstance(value, int | float) else "–"
+
+
+def _in_root(root: Path, path: str) -> str:
+    """A path as it reads from the pipeline root, where it lies below it."""
+    return str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else path
 
 
 def _data_uri(kind: str, content: bytes) -> str:

@@ -15,7 +15,7 @@ SUMMARY = {
     "status": "served",
     "error": None,
     "verdict": "Blessed: relative Frechet distance 0.12, bound 1",
-    "pushed_model": "/root/serving/7",
+    "pushed_model": "/elsewhere/serving/7",
     "report": "report.html",
     "log": "/root/runs/x/log.txt",
     "model": "/root/model",
@@ -153,3 +153,12 @@ def test_draw_leaves_out_what_is_not_finite():
         {"step": step, "wasserstein": value} for step, value in ((1, 1.0), (2, float("nan")))
     ]
     assert curves.draw(metrics).startswith(b"<?xml")
+
+
+def test_render_paths_below_the_root_are_told_from_there(tmp_path):
+    folder = tmp_path / "runs" / "20260102-030405"
+    folder.mkdir(parents=True)
+    words = " ".join(_render(folder, model=str(tmp_path / "pipeline" / "Trainer")).words)
+    assert "pipeline/Trainer" in words
+    assert str(tmp_path) not in words
+    assert "/elsewhere/serving/7" in words
