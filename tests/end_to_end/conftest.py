@@ -42,6 +42,12 @@ class Outcome:
 
 
 @pytest.fixture(scope="session")
+def tiny():
+    """Settings small enough for tests."""
+    return TINY
+
+
+@pytest.fixture(scope="session")
 def environment():
     """The environment in which the checkout's packages are found from anywhere."""
     return {**os.environ, "PYTHONPATH": str(CHECKOUT)}

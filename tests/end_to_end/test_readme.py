@@ -1,0 +1,85 @@
+"""Every command and snippet of the README, run in its order in an empty folder."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn import datasets
+
+pytestmark = pytest.mark.end_to_end
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+COMMAND = ".venv/bin/tfx-wgan "
+
+
+def _blocks(language):
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    return [text for name, text in fenced if name == language]
+
+
+def _commands():
+    lines = "\n".join(_blocks("")).splitlines()
+    return [line.removeprefix(COMMAND) for line in lines if line.startswith(COMMAND)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An empty folder but for the README's own `my.yaml` and images where it says."""
+    folder = tmp_path_factory.mktemp("readme")
+    (yaml,) = _blocks("yaml")
+    (folder / "my.yaml").write_text(yaml)
+    images = datasets.load_digits().images
+    for index in range(100):
+        path = folder / "path" / "to" / "images" / str(index % 2) / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.round(images[index] * 15.9).astype(np.uint8)).save(path)
+    return folder
+
+
+def _call(folder, environment, tiny, command):
+    extra = [part for setting in tiny for part in ("--set", setting)]
+    words = [*shlex.split(command), *(extra if command.startswith("run ") else [])]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_every_command_does_what_it_says(folder, environment, tiny):
+    # What `make demo` does, with a smaller model.
+    _call(folder, environment, (*tiny, "training.steps=20"), "run digits")
+    commands = _commands()
+    assert "run my.yaml" in commands
+    assert {command.split()[0] for command in commands} == {
+        "run",
+        "sample",
+        "report",
+        "config",
+        "doctor",
+    }
+    shown = {
+        command: _call(folder, environment, (*tiny, "training.steps=20"), command)
+        for command in commands
+    }
+    assert (folder / "grid.png").exists()
+    assert (folder / "runs" / "short" / "serving").exists()
+    assert (folder / "runs" / "mine" / "serving").exists()
+    assert shown["report runs/digits"].strip().endswith("report.html")
+
+    (snippet,) = _blocks("python")
+    (version,) = (folder / "runs" / "digits" / "serving").iterdir()
+    code = snippet.replace("<version>", version.name) + "\nprint(drawn['image'].shape)"
+    drawn = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=folder, capture_output=True, text=True
+    )
+    assert drawn.stdout.strip() == "(16, 16, 16, 1)", drawn.stderr
