@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import logging
 import os
@@ -22,6 +23,8 @@ from trainer.errors import TrainingInterrupted
 
 if TYPE_CHECKING:
     from pipeline.local import NodeRun
+
+_GO_ON = "run the same command again to go on"
 
 #: The command's exit code, by how the run ended.
 EXIT_CODES = {"served": 0, "failed": 1, "refused": 3, "interrupted": 75}
@@ -46,11 +49,11 @@ def run(config: configuration.Config) -> dict[str, Any]:
         (folder / "config.yaml").write_text(configuration.show(config), encoding="utf-8")
         with (
             console.redirected(folder / "log.txt") as screen,
-            _terminable(),
+            _Interruptions() as interruptions,
             _scratch(folder / "tmp"),
         ):
             print(f"run {folder.name} in {config.root}", file=screen)
-            return _run_quietly(config, folder, screen)
+            return _run_quietly(config, folder, screen, interruptions)
 
 
 def _new_run_folder(root: Path) -> Path:
@@ -66,14 +69,17 @@ def _new_run_folder(root: Path) -> Path:
 def _scratch(folder: Path) -> Iterator[None]:
     """Gives third-party code, child processes included, a temporary folder that is removed.
 
-    Beam and TFX leave their temporary folders behind.
+    Beam and TFX leave their temporary folders behind, and where they are interrupted while they
+    package code, the process works in one of them.
     """
     folder.mkdir()
+    working = os.getcwd()
     before = tempfile.tempdir, os.environ.get("TMPDIR")
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     try:
         yield
     finally:
+        os.chdir(working)
         tempfile.tempdir = before[0]
         if before[1] is None:
             del os.environ["TMPDIR"]
@@ -82,28 +88,52 @@ def _scratch(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Makes SIGTERM interrupt the run as Ctrl-C does, so that it ends tidily."""
+class _Interruptions:
+    """Makes SIGTERM interrupt the run as Ctrl-C does, and remembers both.
 
-    def interrupt(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt
+    Beam and TFX wrap or swallow a KeyboardInterrupt, depending on where it finds them.
+    """
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def __init__(self) -> None:
+        self.asked = False
+        self._raising = True
+
+    def __enter__(self) -> _Interruptions:
+        self._before = {n: signal.signal(n, self._ask) for n in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.asked = True
+        if self._raising:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt when there was one that did not come through."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """From now on nothing is interrupted: what is left is short, and must be complete."""
+        self._raising = False
 
 
-def _run_quietly(config: configuration.Config, folder: Path, screen: TextIO) -> dict[str, Any]:
+def _run_quietly(
+    config: configuration.Config, folder: Path, screen: TextIO, interruptions: _Interruptions
+) -> dict[str, Any]:
     """The run itself, with standard output and error already leading to the log."""
     from pipeline import reporting, summary
 
     clock = time.monotonic()
     nodes: list[NodeRun] = []
-    error = _run_nodes(config, folder.name, nodes, screen)
-    gathered = summary.build(folder.name, folder, nodes, error)
+    error = _run_nodes(config, folder.name, nodes, screen, interruptions)
+    interruptions.hold()
+    gathered = summary.build(
+        folder.name, folder, nodes, error, interrupted=error is not None and interruptions.asked
+    )
     try:
         reporting.publish(folder, gathered)
     except Exception as problem:  # a report that fails must not hide how the run ended
@@ -116,7 +146,11 @@ def _run_quietly(config: configuration.Config, folder: Path, screen: TextIO) -> 
 
 
 def _run_nodes(
-    config: configuration.Config, run_id: str, nodes: list[NodeRun], screen: TextIO
+    config: configuration.Config,
+    run_id: str,
+    nodes: list[NodeRun],
+    screen: TextIO,
+    interruptions: _Interruptions,
 ) -> str | None:
     """Runs every node, filling `nodes`; returns why the run stopped, None if it did not."""
     print("loading TFX and TensorFlow", file=screen)
@@ -129,18 +163,27 @@ def _run_nodes(
         logging.captureWarnings(True)
         board = _Board(screen)
 
+        def started(node_id: str) -> None:
+            interruptions.check()
+            board.started(node_id)
+
         def ended(node: NodeRun) -> None:
+            if node.state == "failed" and interruptions.asked:
+                node = dataclasses.replace(node, state="interrupted")
             nodes.append(node)
             board.ended(node)
 
-        runner = local.LocalRunner(run_id, on_start=board.started, on_end=ended)
+        runner = local.LocalRunner(run_id, on_start=started, on_end=ended)
         runner.run(dag.create_pipeline(config))
     except KeyboardInterrupt:
-        return "run the same command again to go on"
+        return _GO_ON
     except TrainingInterrupted as problem:
+        interruptions.asked = True  # the signal may have reached the training alone
         return one_line(problem)
     except Exception as problem:
         traceback.print_exc(file=sys.stderr)
+        if interruptions.asked:
+            return _GO_ON
         failed = nodes and nodes[-1].state == "failed"
         return f"{nodes[-1].node_id}: {one_line(problem)}" if failed else one_line(problem)
     return None

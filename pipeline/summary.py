@@ -19,7 +19,13 @@ SUMMARY_FILE = "summary.json"
 _VERSIONED = ("tfx-wgan", "tfx", "tensorflow", "tf-keras", "apache-beam", "numpy")
 
 
-def build(run_id: str, folder: Path, nodes: Sequence[NodeRun], error: str | None) -> dict[str, Any]:
+def build(
+    run_id: str,
+    folder: Path,
+    nodes: Sequence[NodeRun],
+    error: str | None,
+    interrupted: bool,
+) -> dict[str, Any]:
     """Gathers a run's summary and copies the small files it names into the run's folder.
 
     Args:
@@ -27,6 +33,7 @@ def build(run_id: str, folder: Path, nodes: Sequence[NodeRun], error: str | None
       folder: the run's folder.
       nodes: what became of each node that was started, in order.
       error: one line that says why the run stopped; None: it went through.
+      interrupted: it was told to stop.
 
     Returns:
       The summary, JSON-serialisable; `docs/summary.md` says what each key means.
@@ -44,7 +51,7 @@ def build(run_id: str, folder: Path, nodes: Sequence[NodeRun], error: str | None
         _copy(os.path.join(training["work_dir"], "metrics.jsonl"), folder)
     return {
         "run_id": run_id,
-        "status": _status(error, nodes, verdict, infra, blessed),
+        "status": _status(error, interrupted, verdict, infra, blessed),
         "error": error,
         "blessed": blessed,
         "verdict": _verdict(verdict, infra),
@@ -80,10 +87,8 @@ def build(run_id: str, folder: Path, nodes: Sequence[NodeRun], error: str | None
     }
 
 
-def _status(
-    error: str | None, nodes: Sequence[NodeRun], verdict: dict, infra: dict, blessed: bool
-) -> str:
-    if any(node.state == "interrupted" for node in nodes):
+def _status(error: str | None, interrupted: bool, verdict: dict, infra: dict, blessed: bool) -> str:
+    if interrupted:
         return "interrupted"
     if error is not None or not verdict or not infra:
         return "failed"

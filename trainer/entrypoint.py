@@ -114,27 +114,34 @@ def run_job(job: TrainingJob) -> None:
             env=os.environ | {"PYTHONPATH": _python_path()},
             pass_fds=(int(console),) if console else (),
         )
-        with child, _signals_forwarded(child):
+        with child, _signals_forwarded(child) as forwarded:
             code = child.wait()
-    if code == EXIT_INTERRUPTED:
-        raise TrainingInterrupted(_error(job) or "training interrupted and saved")
+    # A child that was told to stop before it listened ends with any code, and one that had just
+    # finished with none; what it saved makes the next run short.
+    if code == EXIT_INTERRUPTED or forwarded:
+        raise TrainingInterrupted(_error(job) or "training interrupted")
     if code:
         raise TrainerError(_error(job) or f"training process ended with exit code {code}")
 
 
 @contextlib.contextmanager
-def _signals_forwarded(child: subprocess.Popen) -> Iterator[None]:
-    """Passes SIGTERM and SIGINT on to the child, which saves and ends by itself."""
+def _signals_forwarded(child: subprocess.Popen) -> Iterator[list[int]]:
+    """Passes SIGTERM and SIGINT on to the child, which saves and ends by itself.
+
+    Yields the signals that were passed on.
+    """
+    forwarded: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
+        yield forwarded  # only the main thread may handle signals
         return
 
     def forward(number: int, frame: object) -> None:
+        forwarded.append(number)
         child.send_signal(number)
 
     before = {n: signal.signal(n, forward) for n in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield forwarded
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
