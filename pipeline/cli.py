@@ -89,6 +89,8 @@ def run(config: configuration.Config, as_json: bool) -> None:
         raise UserError(str(error), 1) from error
     except OSError as error:
         raise UserError(f"{config.root}: cannot be used as root: {error.strerror}", 1) from error
+    except KeyboardInterrupt:
+        raise UserError("interrupted: run the same command again", 75) from None
     _print_outcome(summary)
     if as_json:
         click.echo(json.dumps(summary))
@@ -103,6 +105,8 @@ def _check_input(config: configuration.Config) -> None:
         sources.open_source(config.data.input, config.data.format)
     except sources.SourceError as error:
         raise UserError(str(error), 2) from error
+    if config.data.schema_file and not os.path.isfile(config.data.schema_file):
+        raise UserError(f"data.schema_file {config.data.schema_file}: no such file", 2)
 
 
 def _print_outcome(summary: dict[str, Any]) -> None:

@@ -54,6 +54,7 @@ class DataOptions(Options):
     schema_file: str | None = option(
         None,
         "schema (schema.pbtxt) the data must fit; null: pinned from the first accepted data",
+        min_length=1,
     )
 
     @model_validator(mode="after")
@@ -89,17 +90,27 @@ class ServingOptions(Options):
     """Where good models go."""
 
     push_destination: str | None = option(
-        None, "folder of versioned SavedModels, as TF Serving reads it; null: ROOT/serving"
+        None,
+        "folder of versioned SavedModels, as TF Serving reads it; null: ROOT/serving",
+        min_length=1,
     )
 
 
 class RuntimeOptions(Options):
     """Where and how the pipeline runs."""
 
-    root: str = option("runs/tfx-wgan", "folder that holds everything of this pipeline")
+    root: str = option(
+        "runs/tfx-wgan", "folder that holds everything of this pipeline", min_length=1
+    )
     pipeline_name: str = option(
         "tfx-wgan", "name of the pipeline in the metadata", pattern=r"^[a-z][a-z0-9-]*$"
     )
+
+    @model_validator(mode="after")
+    def _root_is_local(self) -> RuntimeOptions:
+        if "://" in self.root:
+            raise ValueError(f"runtime.root: got {self.root!r}; allowed: a folder of this machine")
+        return self
 
 
 class Config(Options):
@@ -115,13 +126,19 @@ class Config(Options):
     @property
     def root(self) -> Path:
         """`runtime.root` as an absolute path."""
-        return Path(self.runtime.root).expanduser().absolute()
+        return Path(_absolute(self.runtime.root))
 
     @property
     def push_destination(self) -> str:
-        """Folder of served versions, absolute."""
+        """Folder of served versions: absolute, or a URL as it is."""
         given = self.serving.push_destination
-        return os.path.abspath(os.path.expanduser(given)) if given else str(self.root / "serving")
+        if given is None:
+            return str(self.root / "serving")
+        return given if "://" in given else _absolute(given)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def presets() -> dict[str, str]:
@@ -154,6 +171,21 @@ def load(source: str | None, overrides: Sequence[str] = (), root: str | None = N
         raise ConfigError(_one_line(error)) from error
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML, but no key twice: PyYAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuses a mapping in which a key stands twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key.value!r} stands there twice", key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def _read_yaml(source: str) -> dict[str, Any]:
     path = Path(source)
     if not path.suffix and not path.is_file():
@@ -164,8 +196,10 @@ def _read_yaml(source: str) -> dict[str, Any]:
             f"give a YAML file or one of: {', '.join(presets())}"
         )
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        tree = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise ConfigError(f"configuration {source!r}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"configuration {source!r}: not YAML: {_flat(error)}") from error
     if tree is None:
         return {}
@@ -182,8 +216,8 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: not of the form section.key=value")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        value = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"--set {override}: value is not YAML: {_flat(error)}") from error
     _put(tree, key.strip().split("."), value, f"--set {override}")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 #: Image sizes (pixels) that the networks can build: 4 or 7 doubled some number of times.
 IMAGE_SIZES = (16, 28, 32, 64, 128)
@@ -27,8 +28,15 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-#: Whole numbers are fine where a real one is asked for (YAML's `10` for `10.0`).
-Real = Annotated[float, Field(strict=False)]
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("not_a_number", "a truth value is no number")
+    return value
+
+
+#: Whole numbers are fine where a real one is asked for (YAML's `10` for `10.0`), and so is text
+#: that is a number: YAML takes `1e-4` for text.
+Real = Annotated[float, Field(strict=False), BeforeValidator(_no_truth_value)]
 
 
 class ModelOptions(Options):
@@ -65,7 +73,7 @@ class OptimizerOptions(Options):
 class TrainingOptions(Options):
     """The training loop."""
 
-    steps: int = option(10_000, "generator updates in all", "steps", ge=1)
+    steps: int = option(10_000, "generator updates in all", "steps", ge=1, lt=2**31)
     global_batch_size: int = option(
         64, "real images per critic update, over all replicas", "images", ge=1
     )

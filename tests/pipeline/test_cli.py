@@ -72,6 +72,7 @@ def test_config_presets_lists_all():
         (["--set", "data.image_size=20"], "tfx-wgan: data.image_size: got 20"),
         (["--set", "training.replicas=7"], "tfx-wgan: training.global_batch_size: got"),
         (["--set", "data.input=/does/not/exist"], "tfx-wgan: data.input"),
+        (["--set", "data.schema_file=/does/not/exist"], "tfx-wgan: data.schema_file /does/not"),
     ],
 )
 def test_run_wrong_configuration_exits_2_with_one_line_and_writes_nothing(

@@ -51,6 +51,17 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
         ("data.input=''", "data.input: got ''; allowed: a text not empty"),
         ("training.steps", "--set training.steps: not of the form section.key=value"),
         ("training.seed.deep=1", "training.seed: got {'deep': 1}; allowed: a whole number"),
+        ("training.steps=2147483648", "training.steps: got 2147483648; allowed: a whole number"),
+        ("training.penalty.weight=true", "training.penalty.weight: got True; allowed: a number"),
+        ("data.schema_file=''", "data.schema_file: got ''; allowed: a text or null not empty"),
+        ("serving.push_destination=''", "serving.push_destination: got ''; allowed: a text or"),
+        ("runtime.root=''", "runtime.root: got ''; allowed: a text not empty"),
+        (
+            "runtime.root=gs://b/r",
+            "runtime.root: got 'gs://b/r'; allowed: a folder of this machine",
+        ),
+        ("data.input=2024-13-45", "--set data.input=2024-13-45: value is not YAML: month must be"),
+        ("data={input: a, input: b}", "--set data={input: a, input: b}: value is not YAML: key"),
         ("data.input.deep=1", "--set data.input.deep=1: data.input is not a section"),
     ],
 )
@@ -68,7 +79,13 @@ def test_load_one_device_with_replicas_is_refused():
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("[1, 2]", "got a list at top level"), ("a: b: c", "not YAML"), ("x: 'y", "not YAML")],
+    [
+        ("[1, 2]", "got a list at top level"),
+        ("a: b: c", "not YAML"),
+        ("x: 'y", "not YAML"),
+        ("x: 2024-13-45", "not YAML: month must be in 1..12"),
+        ("data:\n  input: a\n  input: b", "not YAML: key 'input' stands there twice"),
+    ],
 )
 def test_load_file_that_is_no_configuration_is_refused_in_one_line(tmp_path, text, line):
     path = tmp_path / "bad.yaml"
@@ -76,6 +93,19 @@ def test_load_file_that_is_no_configuration_is_refused_in_one_line(tmp_path, tex
     with pytest.raises(config.ConfigError, match=line) as caught:
         config.load(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        (None, "/there/root/serving"),
+        ("/models/../served", "/served"),
+        ("gs://bucket/served", "gs://bucket/served"),
+    ],
+)
+def test_push_destination_is_absolute_or_a_url(given, used):
+    overrides = [] if given is None else [f"serving.push_destination={given}"]
+    assert config.load(None, overrides, root="/there/here/../root").push_destination == used
 
 
 def test_load_missing_file_names_the_presets():
