@@ -126,7 +126,7 @@ def _print_outcome(summary: dict[str, Any]) -> None:
 @main.command(help="Draw images from MODEL, a SavedModel or a folder of versions, into one PNG.")
 @click.argument("model")
 @click.option("--count", default=64, show_default=True, type=click.IntRange(1, 100_000))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
 @click.option("--output", default="samples.png", show_default=True, type=click.Path(dir_okay=False))
 @click.option("--label", help="Name or id of the class to draw; without it, classes at random.")
 def sample(model: str, count: int, seed: int, output: str, label: str | None) -> None:

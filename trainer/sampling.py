@@ -25,12 +25,16 @@ def find_model(path: str) -> str:
     """
     versions = []
     if os.path.isdir(path):
-        versions = [name for name in os.listdir(path) if name.isdigit()]
+        versions = [name for name in os.listdir(path) if _is_number(name)]
     newest = [os.path.join(path, name) for name in sorted(versions, key=int, reverse=True)]
     for folder in [path, *newest]:
         if os.path.isfile(os.path.join(folder, "saved_model.pb")):
             return folder
     raise ModelError(f"{path}: no saved_model.pb there, nor in a numbered folder below it")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def class_names(model_dir: str) -> list[str]:
@@ -46,9 +50,13 @@ class Sampler:
         """Loads the SavedModel.
 
         Raises:
-          ModelError: where the model has no signature `sample`.
+          ModelError: where it cannot be loaded, or has no signature `sample`.
         """
-        loaded = tf.saved_model.load(model_dir)
+        try:
+            loaded = tf.saved_model.load(model_dir)
+        except Exception as error:  # TensorFlow raises whatever its reader met
+            why = " ".join(str(error).split())[:200]
+            raise ModelError(f"{model_dir}: cannot be loaded: {why}") from error
         if "sample" not in loaded.signatures:
             raise ModelError(f"{model_dir}: the model has no signature `sample`")
         self._loaded = loaded  # keeps the variables alive
@@ -95,7 +103,7 @@ class Sampler:
             raise ModelError(f"{self._model_dir}: the model has no labels; leave --label out")
         if label in self._names:
             return self._names.index(label)
-        if label.isdigit() and int(label) < len(self._names):
+        if _is_number(label) and int(label) < len(self._names):
             return int(label)
         raise ModelError(f"label {label!r} is not known; allowed: {', '.join(self._names)}")
 

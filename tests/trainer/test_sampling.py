@@ -95,3 +95,20 @@ def test_sampler_of_a_model_without_sample_is_refused(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path))
     with pytest.raises(sampling.ModelError, match="no signature `sample`"):
         sampling.Sampler(str(tmp_path))
+
+
+def test_sampler_of_a_corrupt_model_is_one_line(tmp_path):
+    (tmp_path / "saved_model.pb").write_text("no model")
+    with pytest.raises(sampling.ModelError, match="cannot be loaded") as caught:
+        sampling.Sampler(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_digits_of_other_scripts_are_no_numbers(tmp_path):
+    (tmp_path / "²").mkdir()
+    (tmp_path / "²" / "saved_model.pb").touch()
+    with pytest.raises(sampling.ModelError, match="nor in a numbered folder"):
+        sampling.find_model(str(tmp_path))
+    _save(tmp_path / "model", conditional=True)
+    with pytest.raises(sampling.ModelError, match="label '²' is not known"):
+        sampling.Sampler(str(tmp_path / "model")).draw(1, seed=0, label="²")
