@@ -9,6 +9,8 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from tfx.dsl.io import fileio
 
+from components.image_example_gen.statistics import MAX_LABELS
+
 _HEADER = "# Made from the first accepted data. Edit it to accept other data. sha256: "
 
 #: Features every example has, and those only labelled data has.
@@ -50,7 +52,8 @@ def infer(statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList])
     labels = _words(statistics, LABEL)
     if labels:
         _add_feature(schema, LABEL, schema_pb2.BYTES)
-        _add_words(schema, LABEL, labels)
+        if len(labels) < MAX_LABELS:  # else some were not counted, and none can be pinned
+            _add_words(schema, LABEL, labels)
     return schema
 
 

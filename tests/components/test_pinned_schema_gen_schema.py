@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import tensorflow_data_validation as tfdv
 
+from components.image_example_gen.statistics import MAX_LABELS, statistics_options
 from components.pinned_schema_gen import schema
 
 
@@ -23,7 +24,7 @@ def _examples(count=20, **columns):
 
 
 def _statistics(frame):
-    return tfdv.generate_statistics_from_dataframe(frame)
+    return tfdv.generate_statistics_from_dataframe(frame, stats_options=statistics_options())
 
 
 def _anomalies(inferred, frame):
@@ -38,6 +39,16 @@ def inferred():
 
 def test_infer_accepts_the_data_it_was_made_from(inferred):
     assert _anomalies(inferred, _examples()) == {}
+
+
+@pytest.mark.parametrize(("count", "pinned"), [(1100, True), (MAX_LABELS + 100, False)])
+def test_infer_accepts_any_number_of_labels(count, pinned):
+    frame = _examples(count)
+    frame["label"] = [f"class {i}" for i in range(count)]
+    inferred = schema.infer({"train": _statistics(frame)})
+    domains = {domain.name: len(domain.value) for domain in inferred.string_domain}
+    assert domains.get("label") == (count if pinned else None)
+    assert _anomalies(inferred, frame) == {}
 
 
 @pytest.mark.parametrize(
