@@ -84,7 +84,11 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
         transform_graph=transform.outputs["transform_graph"],
         train_args=tfx.proto.TrainArgs(splits=["train"], num_steps=config.training.steps),
         eval_args=tfx.proto.EvalArgs(splits=["eval"]),
-        custom_config={"job": _training_job(config), "source": source_hash("trainer")},
+        custom_config={
+            "job": _training_job(config),
+            # What its two processes run; how models are sampled or judged later is not of it.
+            "source": source_hash("trainer.entrypoint", "trainer.__main__"),
+        },
     )
 
     # The candidate against absolute bounds and against what is served now.

@@ -66,11 +66,7 @@ class GanEvaluator(base_beam_component.BaseBeamComponent):
                 baseline_model=baseline_model,
                 eval_config=eval_config,
                 options=options.model_dump_json(),
-                source=source_hash(
-                    "components.gan_evaluator",
-                    "components.served_model.fingerprint",
-                    "trainer.quality",
-                ),
+                source=source_hash("components.gan_evaluator"),
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
                 blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             )

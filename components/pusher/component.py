@@ -64,7 +64,7 @@ class Pusher(base_component.BaseComponent):
                 infra_blessing=infra_blessing,
                 push_destination=push_destination,
                 served="",  # the driver fills this in before the cache is asked
-                source=source_hash("components.pusher", "components.served_model.fingerprint"),
+                source=source_hash("components.pusher"),
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )
         )
