@@ -135,7 +135,7 @@ def sample(model: str, count: int, seed: int, output: str, label: str | None) ->
 
     # What TensorFlow writes while it loads is of no use to the user.
     with console.redirected(Path(os.devnull)):
-        from trainer import sampling
+        from trainer import grid, sampling
 
         try:
             sampler = sampling.Sampler(sampling.find_model(model))
@@ -143,7 +143,7 @@ def sample(model: str, count: int, seed: int, output: str, label: str | None) ->
         except sampling.ModelError as error:
             raise UserError(str(error), 2) from error
         try:
-            sampling.write_grid(images, columns=max(1, round(count**0.5)), path=output)
+            grid.write(images, columns=max(1, round(count**0.5)), path=output)
         except OSError as error:
             raise UserError(f"{output}: cannot be written: {error.strerror}", 1) from error
     click.echo(f"{count} images of {model}, seed {seed}: {output}")

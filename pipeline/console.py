@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-#: Names the descriptor of the user's screen to child processes that report progress.
-CONSOLE_FD_VARIABLE = "TFX_WGAN_CONSOLE_FD"
+from trainer.progress import CONSOLE_VARIABLE
 
 
 @contextlib.contextmanager
@@ -23,15 +22,15 @@ def redirected(log: Path) -> Iterator[TextIO]:
     """Sends file descriptors 1 and 2 to `log` (appended to) and yields the user's screen.
 
     Child processes inherit both: the log as their standard streams, and the screen as the
-    descriptor that the environment variable TFX_WGAN_CONSOLE_FD names.
+    descriptor that the environment variable `CONSOLE_VARIABLE` names.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {fd: os.dup(fd) for fd in (1, 2)}
     screen = os.fdopen(os.dup(2), "w", buffering=1, encoding="utf-8", errors="replace")
     os.set_inheritable(screen.fileno(), True)
-    before = os.environ.get(CONSOLE_FD_VARIABLE)
-    os.environ[CONSOLE_FD_VARIABLE] = str(screen.fileno())
+    before = os.environ.get(CONSOLE_VARIABLE)
+    os.environ[CONSOLE_VARIABLE] = str(screen.fileno())
     with log.open("ab") as file:
         for fd in saved:
             os.dup2(file.fileno(), fd)
@@ -45,7 +44,7 @@ def redirected(log: Path) -> Iterator[TextIO]:
             os.dup2(copy, fd)
             os.close(copy)
         if before is None:
-            del os.environ[CONSOLE_FD_VARIABLE]
+            del os.environ[CONSOLE_VARIABLE]
         else:
-            os.environ[CONSOLE_FD_VARIABLE] = before
+            os.environ[CONSOLE_VARIABLE] = before
         screen.close()

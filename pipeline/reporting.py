@@ -27,7 +27,7 @@ def publish(folder: Path, summary: dict[str, Any]) -> None:
 def _draw_samples(model_dir: str, path: Path) -> Path:
     import numpy as np
 
-    from trainer import sampling
+    from trainer import grid, sampling
 
     sampler = sampling.Sampler(model_dir)
     if sampler.conditional:
@@ -38,5 +38,5 @@ def _draw_samples(model_dir: str, path: Path) -> Path:
         images = np.concatenate(rows)
     else:
         images = sampler.draw(_COLUMNS * _COLUMNS, seed=0)
-    sampling.write_grid(images, columns=_COLUMNS, path=str(path))
+    grid.write(images, columns=_COLUMNS, path=str(path))
     return path

@@ -49,22 +49,22 @@ def main(arguments: list[str]) -> int:
 
     import tensorflow as tf
 
-    from trainer import controller
+    from trainer import controller, result
 
     # Free on a CPU; on a GPU it is what makes a resumed run equal an uninterrupted one.
     tf.config.experimental.enable_op_determinism()
     try:
         controller.run(job, interrupted=stop.is_asked)
     except TrainingInterrupted as error:
-        controller.write_result(job, error=str(error))
+        result.write(job, error=str(error))
         print(error, file=sys.stderr)
         return EXIT_INTERRUPTED
     except TrainerError as error:
-        controller.write_result(job, error=str(error))
+        result.write(job, error=str(error))
         print(error, file=sys.stderr)
         return 1
     except Exception as error:
-        controller.write_result(job, error=f"{type(error).__name__}: {_flat(error)}")
+        result.write(job, error=f"{type(error).__name__}: {_flat(error)}")
         raise
     return 0
 

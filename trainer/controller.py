@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer import data, export, folder, loop, networks, strategy
+from trainer import data, export, folder, grid, loop, networks, result, strategy
 from trainer.errors import TrainingInterrupted
 from trainer.options import TrainingJob, TrainingOptions
 from trainer.progress import Progress, console
@@ -17,8 +16,6 @@ from trainer.step import State, to_pixels
 
 #: Rows and columns of a sample grid.
 GRID = 8
-#: What a run tells its caller, in the log folder.
-RESULT_FILE = "training.json"
 
 
 def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -166,7 +163,7 @@ class Training:
         export.save(
             self.state, self._job.model, self._job.export_dir, class_names=self._job.class_names
         )
-        write_result(
+        result.write(
             self._job,
             work_dir=self._work_dir,
             steps=self.step,
@@ -213,13 +210,9 @@ class _Log:
             return
         label = self._label if self._state.conditional else None
         images = to_pixels(networks.call(self._state.ema_generator, self._latent, label))
-        _, height, width, channels = images.shape
-        grid = tf.reshape(images, [GRID, GRID, height, width, channels])
-        grid = tf.transpose(grid, [0, 2, 1, 3, 4])
+        picture = grid.tile(images.numpy(), columns=GRID)
         with self._board.as_default(step=step):
-            tf.summary.image(
-                "samples", tf.reshape(grid, [1, GRID * height, GRID * width, channels])
-            )
+            tf.summary.image("samples", picture[None])
 
     def close(self) -> None:
         if self._is_chief:
@@ -251,11 +244,6 @@ def calls(step: int, options: TrainingOptions) -> Iterator[tuple[int, int]]:
 def is_due(step: int, every: int, options: TrainingOptions) -> bool:
     """Whether something that happens every so many steps, and at the end, happens now."""
     return step % every == 0 or step == options.steps
-
-
-def write_result(job: TrainingJob, **values: object) -> None:
-    """Tells the caller of the process what came of it, in the log folder."""
-    folder.write_atomically(os.path.join(job.log_dir, RESULT_FILE), json.dumps(values) + "\n")
 
 
 def _count(first: int, end: int) -> tf.Tensor:

@@ -21,11 +21,10 @@ from typing import Any
 import pydantic
 import tensorflow as tf
 
+from trainer import result
 from trainer.errors import EXIT_INTERRUPTED, TrainerError, TrainingInterrupted
 from trainer.options import TrainingJob
 from trainer.progress import CONSOLE_VARIABLE
-
-_RESULT_FILE = "training.json"
 
 
 def run_fn(fn_args: Any) -> None:
@@ -119,9 +118,11 @@ def run_job(job: TrainingJob) -> None:
     # A child that was told to stop before it listened ends with any code, and one that had just
     # finished with none; what it saved makes the next run short.
     if code == EXIT_INTERRUPTED or forwarded:
-        raise TrainingInterrupted(_error(job) or "training interrupted")
+        raise TrainingInterrupted(result.read_error(job) or "training interrupted")
     if code:
-        raise TrainerError(_error(job) or f"training process ended with exit code {code}")
+        raise TrainerError(
+            result.read_error(job) or f"training process ended with exit code {code}"
+        )
 
 
 @contextlib.contextmanager
@@ -155,14 +156,6 @@ def _python_path() -> str:
 
 def _patterns(files: str | list[str] | None) -> list[str]:
     return [files] if isinstance(files, str) else list(files or ())
-
-
-def _error(job: TrainingJob) -> str | None:
-    path = os.path.join(job.log_dir, _RESULT_FILE)
-    if not tf.io.gfile.exists(path):
-        return None
-    with tf.io.gfile.GFile(path) as file:
-        return json.load(file).get("error")
 
 
 def _problems(error: Exception) -> list[str]:

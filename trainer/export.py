@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from trainer import class_names as names_file
 from trainer import networks
 from trainer.options import ModelOptions
 from trainer.step import State, to_float, to_pixels
 
 #: Nothing here is Python control flow: converting Keras' own code would only take time.
 function = functools.partial(tf.function, autograph=False)
-
-CLASS_NAMES_FILE = "assets.extra/class_names.txt"
 
 
 def save(
@@ -44,10 +43,7 @@ def save(
     options = tf.saved_model.SaveOptions(save_debug_info=False)
     tf.saved_model.save(module, temporary, signatures, options)
     if class_names:
-        path = os.path.join(temporary, CLASS_NAMES_FILE)
-        tf.io.gfile.makedirs(os.path.dirname(path))
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write("".join(f"{name}\n" for name in class_names))
+        names_file.write(temporary, class_names)
     if tf.io.gfile.exists(export_dir):
         tf.io.gfile.rmtree(export_dir)
     tf.io.gfile.makedirs(os.path.dirname(export_dir.rstrip("/")) or ".")

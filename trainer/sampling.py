@@ -1,16 +1,13 @@
-"""Pictures from an exported model, and many pictures as one."""
+"""Images from an exported model."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image
 
-#: Width of the line between the images of a grid, in pixels.
-_GAP = 1
+from trainer import class_names
 
 
 class ModelError(ValueError):
@@ -37,12 +34,6 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def class_names(model_dir: str) -> list[str]:
-    """Names of the classes a model was trained on, by class id; empty when it had none."""
-    path = Path(model_dir) / "assets.extra" / "class_names.txt"
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
 class Sampler:
     """An exported model, loaded once, that draws images."""
 
@@ -61,7 +52,7 @@ class Sampler:
             raise ModelError(f"{model_dir}: the model has no signature `sample`")
         self._loaded = loaded  # keeps the variables alive
         self._sample = loaded.signatures["sample"]
-        self._names = class_names(model_dir)
+        self._names = class_names.read(model_dir)
         self._model_dir = model_dir
 
     @property
@@ -70,7 +61,7 @@ class Sampler:
         return "label" in self._sample.structured_input_signature[1]
 
     @property
-    def class_names(self) -> list[str]:
+    def class_names(self) -> tuple[str, ...]:
         """Names of the classes, by class id."""
         return self._names
 
@@ -106,35 +97,3 @@ class Sampler:
         if _is_number(label) and int(label) < len(self._names):
             return int(label)
         raise ModelError(f"label {label!r} is not known; allowed: {', '.join(self._names)}")
-
-
-def tile(images: np.ndarray, columns: int) -> np.ndarray:
-    """Lays images out in rows.
-
-    Args:
-      images: uint8 [N, H, W, C].
-      columns: images in a row; the last row is filled up with white.
-
-    Returns:
-      uint8 [rows * (H + 1) - 1, columns * (W + 1) - 1, C].
-    """
-    count, height, width, channels = images.shape
-    rows = -(-count // columns)
-    shape = (rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, channels)
-    canvas = np.full(shape, 255, np.uint8)
-    for index, image in enumerate(images):
-        top = index // columns * (height + _GAP)
-        left = index % columns * (width + _GAP)
-        canvas[top : top + height, left : left + width] = image
-    return canvas
-
-
-def write_grid(images: np.ndarray, columns: int, path: str, min_width: int = 480) -> None:
-    """Writes images as one PNG, enlarged by a whole factor to at least `min_width` pixels."""
-    canvas = tile(images, columns)
-    factor = max(1, -(-min_width // canvas.shape[1]))
-    canvas = canvas.repeat(factor, axis=0).repeat(factor, axis=1)
-    picture = Image.fromarray(canvas[:, :, 0] if canvas.shape[2] == 1 else canvas)
-    temporary = f"{path}.tmp"
-    picture.save(temporary, format="PNG")
-    os.replace(temporary, path)

@@ -55,9 +55,11 @@ def connect(options: TrainingOptions) -> Devices:
         )
     how = "picked by auto" if options.strategy == "auto" else "as configured"
     description = f"{what}, {replicas} replica{'s' if replicas > 1 else ''} ({how})"
-    resolver = strategy.cluster_resolver
-    is_chief = kind != "multi_worker" or resolver.task_id == 0
-    return Devices(strategy=strategy, description=description, is_chief=is_chief)
+    return Devices(
+        strategy=strategy,
+        description=description,
+        is_chief=strategy.extended.should_checkpoint,
+    )
 
 
 def _pick(options: TrainingOptions, gpus: int) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import class_names
+
 SIGNATURE = "serving_default"
-CLASS_NAMES_FILE = os.path.join("assets.extra", "class_names.txt")
 #: Images that are generated at a time.
 _BATCH_SIZE = 64
 
@@ -63,12 +63,13 @@ class Generator:
         self.traits = ModelTraits(
             latent_dim=int(inputs["latent"].shape[-1]),
             conditional="label" in inputs,
-            class_names=_read_class_names(model_dir),
+            class_names=class_names.read(model_dir),
             image_shape=tuple(outputs["image"].shape.as_list()[1:]),
         )
         if self.traits.conditional and not self.traits.class_names:
             raise ModelError(
-                f"model {model_dir}: takes a label, but has no {CLASS_NAMES_FILE}; export it anew"
+                f"model {model_dir}: takes a label, but has no {class_names.CLASS_NAMES_FILE}; "
+                "export it anew"
             )
 
     def __call__(self, latents: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
@@ -142,11 +143,3 @@ def _digest(example_id: bytes, seed: int) -> int:
     """128 bits that depend on nothing else."""
     digest = hashlib.sha256(seed.to_bytes(8, "big") + example_id).digest()
     return int.from_bytes(digest[:16], "big")
-
-
-def _read_class_names(model_dir: str) -> tuple[str, ...]:
-    path = os.path.join(model_dir, CLASS_NAMES_FILE)
-    if not tf.io.gfile.exists(path):
-        return ()
-    with tf.io.gfile.GFile(path) as file:
-        return tuple(file.read().splitlines())

@@ -217,7 +217,7 @@ def _class_names(model_dir: str) -> list[str]:
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as file:
-        return file.read().splitlines()
+        return file.read().split("\n")[:-1]
 
 
 def _require(condition: bool, otherwise: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.run_report import curves, render
-from trainer import sampling
+from trainer import grid
 
 SUMMARY = {
     "run_id": "20260102-030405",
@@ -83,7 +83,7 @@ def folder(tmp_path):
     (tmp_path / "config.yaml").write_text("data:\n  input: digits\n")
     (tmp_path / "quarantine.jsonl").write_text('{"path": "a.png", "reason": "truncated"}\n')
     images = np.zeros([4, 8, 8, 1], np.uint8)
-    sampling.write_grid(images, columns=2, path=str(tmp_path / "samples.png"))
+    grid.write(images, columns=2, path=str(tmp_path / "samples.png"))
     return tmp_path
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from trainer import controller, folder, strategy
 from trainer.errors import TrainerError, TrainingInterrupted
 from trainer.options import TrainingOptions
+from trainer.result import RESULT_FILE
 
 
 def _changed(job, **training):
@@ -18,8 +19,8 @@ def _changed(job, **training):
 
 
 def _folder(job):
-    result = json.loads(Path(job.log_dir, controller.RESULT_FILE).read_text())
-    return Path(result["work_dir"])
+    found = json.loads(Path(job.log_dir, RESULT_FILE).read_text())
+    return Path(found["work_dir"])
 
 
 def _metrics(work_dir):
