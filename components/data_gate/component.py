@@ -6,7 +6,7 @@ from tfx import types
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import artifact, component_spec, standard_artifacts
 
-from components.data_gate import executor
+from components.data_gate import driver, executor
 from components.image_example_gen.component import Quarantine
 from components.provenance import source_hash
 
@@ -23,6 +23,7 @@ class DataGateSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "max_quarantined_fraction": component_spec.ExecutionParameter(type=float),
         "pin_path": component_spec.ExecutionParameter(type=str, optional=True),
+        "pin": component_spec.ExecutionParameter(type=str),
         "source": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
@@ -44,6 +45,7 @@ class DataGate(base_component.BaseComponent):
 
     SPEC_CLASS = DataGateSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+    DRIVER_CLASS = driver.Driver
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class DataGate(base_component.BaseComponent):
             quarantine=quarantine,
             max_quarantined_fraction=max_quarantined_fraction,
             pin_path=pin_path,
+            pin="",  # the driver fills this in before the cache is asked
             source=source_hash("components.data_gate"),
             approval=types.Channel(type=DataApproval),
         )

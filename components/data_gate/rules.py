@@ -36,12 +36,15 @@ def problems(
             f"{quarantined} of {total} files ({quarantined / total:.1%}) cannot be decoded, more "
             f"than data.max_quarantined_fraction={max_quarantined_fraction:g} allows"
         )
+    if not examples:
+        found.append("there are no examples")
     found += [f"split {name} is empty" for name, count in sorted(examples.items()) if not count]
+    found += [f"split {name} was not validated" for name in sorted(examples.keys() - anomalies)]
     for split, reported in sorted(anomalies.items()):
         if reported.HasField("dataset_anomaly_info"):
             found.append(f"{split}: {_flat(reported.dataset_anomaly_info.description)}")
         for feature, info in sorted(reported.anomaly_info.items()):
-            if info.severity == anomalies_pb2.AnomalyInfo.ERROR:
+            if info.severity != anomalies_pb2.AnomalyInfo.WARNING:
                 found.append(f"{split}: {feature}: {_flat(info.description)}")
     return found
 

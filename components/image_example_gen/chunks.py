@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import functools
 import gzip
+import itertools
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -121,7 +122,7 @@ class TfRecordChunk(Chunk):
         with open(full, "rb") as file:
             zipped = file.read(3) == b"\x1f\x8b\x08"
         records = iter(tf.data.TFRecordDataset(full, "GZIP" if zipped else ""))
-        for index in range(2**62):
+        for index in itertools.count():
             path = f"{self.path}#{index}"
             try:
                 record = next(records).numpy()

@@ -28,7 +28,7 @@ __all__ = ["Source", "SourceError", "open_source"]
 #: The input that is built in.
 DIGITS = "digits"
 _DIGITS_COUNT = 1797
-_DIGITS_PER_CHUNK = 600
+_DIGITS_PER_CHUNK = 300
 _FILES_PER_CHUNK = 1000
 
 
@@ -136,10 +136,9 @@ def _nothing(input: str, format: str, entries: list[Entry]) -> str:
 def _digits() -> Source:
     from importlib.metadata import version
 
-    size = 300
     chunks = tuple(
-        DigitsChunk(None, start, min(size, _DIGITS_COUNT - start))
-        for start in range(0, _DIGITS_COUNT, size)
+        DigitsChunk(None, start, min(_DIGITS_PER_CHUNK, _DIGITS_COUNT - start))
+        for start in range(0, _DIGITS_COUNT, _DIGITS_PER_CHUNK)
     )
     mark = f"digits of scikit-learn {version('scikit-learn')}"
     return Source(DIGITS, "digits", mark, chunks, _DIGITS_COUNT)

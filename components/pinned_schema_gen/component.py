@@ -6,7 +6,7 @@ from tfx import types
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import component_spec, standard_artifacts
 
-from components.pinned_schema_gen import executor
+from components.pinned_schema_gen import driver, executor
 from components.provenance import source_hash
 
 
@@ -35,7 +35,7 @@ class PinnedSchemaGen(base_component.BaseComponent):
 
     SPEC_CLASS = PinnedSchemaGenSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
-    DRIVER_CLASS = executor.Driver
+    DRIVER_CLASS = driver.Driver
 
     def __init__(self, statistics: types.BaseChannel, path: str, given: bool = False):
         """Builds the node.

@@ -7,12 +7,8 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tfx import types
-from tfx.dsl.components.base import base_driver, base_executor
+from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
-from tfx.orchestration import data_types_utils
-from tfx.orchestration.portable import base_driver as ir_base_driver
-from tfx.orchestration.portable import data_types
-from tfx.proto.orchestration import driver_output_pb2
 from tfx.types import artifact_utils
 
 from components.pinned_schema_gen import schema
@@ -27,23 +23,6 @@ def read_statistics(artifact: types.Artifact) -> dict[str, Any]:
         folder = artifact_utils.get_split_uri([artifact], split)
         found[split] = tfdv.load_stats_binary(os.path.join(folder, "FeatureStats.pb"))
     return found
-
-
-class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
-    """Puts into the cache key whether a person edited the pinned schema."""
-
-    def __init__(self, metadata_handle: Any):
-        base_driver.BaseDriver.__init__(self, metadata_handle)
-        ir_base_driver.BaseDriver.__init__(self, metadata_handle)
-
-    def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
-        """Adds the execution property `edited`."""
-        result = driver_output_pb2.DriverOutput()
-        properties = dict(execution_info.exec_properties)
-        properties["edited"] = schema.edit_mark(properties["path"])
-        for key, value in properties.items():
-            data_types_utils.set_metadata_value(result.exec_properties[key], value)
-        return result
 
 
 class Executor(base_executor.BaseExecutor):

@@ -47,15 +47,29 @@ def test_problems_empty_split_is_named():
     assert _problems(examples={"train": 5, "eval": 0}) == ["split eval is empty"]
 
 
+def test_problems_no_examples_at_all_are_one():
+    assert _problems(examples={}, anomalies={}) == ["there are no examples"]
+
+
+def test_problems_split_that_was_not_validated_is_named():
+    found = _problems(examples={"train": 5, "eval": 5}, anomalies={"train": _anomalies()})
+    assert found == ["split eval was not validated"]
+
+
 def test_problems_anomalies_name_split_and_feature():
-    found = _problems(anomalies={"eval": _anomalies(format="Unexpected string values: tiff.")})
+    found = _problems(
+        anomalies={
+            "train": _anomalies(),
+            "eval": _anomalies(format="Unexpected string values: tiff."),
+        }
+    )
     assert found == ["eval: format: Unexpected string values: tiff"]
 
 
 def test_problems_warnings_do_not_stop():
     warned = _anomalies(label="odd")
     warned.anomaly_info["label"].severity = anomalies_pb2.AnomalyInfo.WARNING
-    assert _problems(anomalies={"train": warned}) == []
+    assert _problems(anomalies={"train": warned, "eval": _anomalies()}) == []
 
 
 def test_refuse_names_every_problem_in_one_line():
