@@ -94,7 +94,13 @@ def run(config: configuration.Config, as_json: bool) -> None:
     _print_outcome(summary)
     if as_json:
         click.echo(json.dumps(summary))
-    sys.exit(runner.EXIT_CODES[summary["status"]])
+    code = runner.EXIT_CODES[summary["status"]]
+    if summary["status"] == "interrupted":
+        # Beam's threads do not hear of it, and an ordinary exit would wait for them.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _check_input(config: configuration.Config) -> None:

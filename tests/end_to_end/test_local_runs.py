@@ -165,6 +165,18 @@ def test_terminated_run_exits_75_and_the_same_command_goes_on(first, root, start
     assert sum("cached" in line for line in lines) >= len(UNTIL_TRAINER)
 
 
+def test_run_interrupted_inside_beam_ends_at_once(tmp_path, start_pipeline):
+    process = start_pipeline("digits", tmp_path / "root")
+    for line in process.stderr:
+        if "ImageExampleGen" in line:
+            break
+    time.sleep(1)  # by now StatisticsGen is at work
+    process.send_signal(signal.SIGINT)
+    output, screen = process.communicate(timeout=30)  # Beam's threads do not end by themselves
+    assert process.returncode == 75, screen
+    assert json.loads(output.splitlines()[-1])["status"] == "interrupted"
+
+
 def test_tfx_command_line_creates_and_runs_the_pipeline(first, root, tmp_path, environment):
     checkout = environment["PYTHONPATH"]
     config = tmp_path / "mine.yaml"
