@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from pipeline import config as configuration
+from pipeline import describe
 
 _EPILOG = """\b
 Exit codes:
@@ -111,7 +112,7 @@ def _check_input(config: configuration.Config) -> None:
         sources.open_source(config.data.input, config.data.format)
     except sources.SourceError as error:
         raise UserError(str(error), 2) from error
-    if config.data.schema_file and not os.path.isfile(config.data.schema_file):
+    if config.data.schema_file and not os.path.isfile(config.schema_path):
         raise UserError(f"data.schema_file {config.data.schema_file}: no such file", 2)
 
 
@@ -179,7 +180,7 @@ def config_group() -> None:
 @functools.partial(_with_config, required=False)
 def show(config: configuration.Config) -> None:
     """Print the whole configuration as YAML."""
-    click.echo(configuration.show(config), nl=False)
+    click.echo(describe.show(config), nl=False)
 
 
 @config_group.command()

@@ -7,16 +7,15 @@ before anything is written.
 from __future__ import annotations
 
 import os
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pydantic
 import yaml
 from pydantic import model_validator
-from pydantic.fields import FieldInfo
 
+from pipeline import describe
 from trainer.options import IMAGE_SIZES, ModelOptions, Options, Real, TrainingOptions, option
 
 PRESETS_DIR = Path(__file__).with_name("presets")
@@ -129,6 +128,12 @@ class Config(Options):
         return Path(_absolute(self.runtime.root))
 
     @property
+    def schema_path(self) -> str:
+        """The schema the data must fit, given or pinned: absolute."""
+        given = self.data.schema_file
+        return _absolute(given) if given else str(self.root / "schema" / "schema.pbtxt")
+
+    @property
     def push_destination(self) -> str:
         """Folder of served versions: absolute, or a URL as it is."""
         given = self.serving.push_destination
@@ -168,7 +173,7 @@ def load(source: str | None, overrides: Sequence[str] = (), root: str | None = N
     try:
         return Config.model_validate(tree)
     except pydantic.ValidationError as error:
-        raise ConfigError(_one_line(error)) from error
+        raise ConfigError(describe.problem(error, Config)) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -200,7 +205,7 @@ def _read_yaml(source: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"configuration {source!r}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"configuration {source!r}: not YAML: {_flat(error)}") from error
+        raise ConfigError(f"configuration {source!r}: not YAML: {describe.flat(error)}") from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -218,7 +223,7 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     try:
         value = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--set {override}: value is not YAML: {_flat(error)}") from error
+        raise ConfigError(f"--set {override}: value is not YAML: {describe.flat(error)}") from error
     _put(tree, key.strip().split("."), value, f"--set {override}")
 
 
@@ -230,112 +235,3 @@ def _put(tree: dict[str, Any], keys: list[str], value: Any, where: str) -> None:
         if not isinstance(tree, dict):
             raise ConfigError(f"{where}: {'.'.join(keys[:depth])} is not a section")
     tree[keys[-1]] = value
-
-
-def _flat(error: object) -> str:
-    return " ".join(str(error).split())
-
-
-def _one_line(error: pydantic.ValidationError) -> str:
-    """The first problem of a validation, and how many more there are."""
-    problems = error.errors(include_url=False)
-    problem = problems[0]
-    # A union reports its members' failures one by one, with the member's type behind the key.
-    keys = [str(part) for part in problem["loc"]]
-    while keys and not _is_key(keys):
-        keys.pop()
-    key = ".".join(keys)
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "extra_forbidden":
-        known = ", ".join(_section_at(keys[:-1]).model_fields)
-        line = f"{key}: unknown key; allowed: {known}"
-    elif problem["type"] == "value_error":
-        line = message
-    else:
-        allowed = _allowed(keys) or message
-        line = f"{key}: got {problem['input']!r}; allowed: {allowed}"
-    others = {p["loc"][: len(keys)] for p in problems} - {problem["loc"][: len(keys)]}
-    return line + (f" (and {len(others)} more)" if others else "")
-
-
-def _section_at(keys: Sequence[str]) -> type[Options]:
-    section: type[Options] = Config
-    for key in keys:
-        section = section.model_fields[key].annotation  # type: ignore[assignment]
-    return section
-
-
-def _is_key(keys: Sequence[str]) -> bool:
-    """Whether the path is that of a key, known or not, in a known section."""
-    try:
-        section = _section_at(keys[:-1])
-    except (KeyError, AttributeError):
-        return False
-    return isinstance(section, type) and issubclass(section, Options)
-
-
-def _allowed(keys: Sequence[str]) -> str:
-    """What a key may be, in words: its types and its bounds."""
-    field = _section_at(keys[:-1]).model_fields.get(keys[-1])
-    if field is None:
-        return ""
-    return allowed_values(field)
-
-
-def allowed_values(field: FieldInfo) -> str:
-    """What a field may be, in words: its types and its bounds."""
-    kinds = list(_kinds(field.annotation))
-    bounds = []
-    for rule in field.metadata:
-        for name, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
-            if hasattr(rule, name):
-                bounds.append(f"{sign} {getattr(rule, name)}")
-        if getattr(rule, "pattern", None):
-            bounds.append(f"matching {rule.pattern}")
-        if getattr(rule, "min_length", None):
-            bounds.append("not empty")
-    return " ".join([" or ".join(kinds), " and ".join(bounds)]).strip()
-
-
-def _kinds(annotation: Any) -> Iterator[str]:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    if annotation is type(None):
-        yield "null"
-    elif annotation in names:
-        yield names[annotation]
-    elif isinstance(annotation, type):
-        yield "a section"
-    elif getattr(annotation, "__origin__", None) is Literal:
-        yield " or ".join(str(value) for value in get_args(annotation))
-    elif hasattr(annotation, "__metadata__"):  # Annotated
-        yield from _kinds(get_args(annotation)[0])
-    else:
-        for member in get_args(annotation):
-            yield from _kinds(member)
-
-
-def show(config: Config) -> str:
-    """The configuration as YAML, each key with its meaning and unit: valid input again."""
-    return "\n".join(_show_section(config, 0)) + "\n"
-
-
-def _show_section(section: Options, depth: int) -> Iterator[str]:
-    pad = "  " * depth
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, Options):
-            if depth == 0:
-                yield ""
-            yield f"{pad}{name}:  # {_first_line(type(value))}"
-            yield from _show_section(value, depth + 1)
-            continue
-        unit = (field.json_schema_extra or {}).get("unit")  # type: ignore[union-attr]
-        meaning = f"{field.description}{f' [{unit}]' if unit else ''}"
-        for line in textwrap.wrap(meaning, 96 - len(pad)):
-            yield f"{pad}# {line}"
-        plain = yaml.safe_dump({name: value}, allow_unicode=True).strip()
-        yield f"{pad}{plain}"
-
-
-def _first_line(kind: type[Options]) -> str:
-    return (kind.__doc__ or "").splitlines()[0]

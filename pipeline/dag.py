@@ -48,7 +48,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     )
     schema_gen = PinnedSchemaGen(
         statistics=statistics_gen.outputs["statistics"],
-        path=config.data.schema_file or str(root / "schema" / "schema.pbtxt"),
+        path=config.schema_path,
         given=config.data.schema_file is not None,
     )
     example_validator = tfx.components.ExampleValidator(
@@ -60,7 +60,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
         anomalies=example_validator.outputs["anomalies"],
         quarantine=example_gen.outputs["quarantine"],
         max_quarantined_fraction=config.data.max_quarantined_fraction,
-        pin_path=None if config.data.schema_file else str(root / "schema" / "schema.pbtxt"),
+        pin_path=None if config.data.schema_file else config.schema_path,
     )
 
     # Encoded images to uint8 pixels of one size, label names to class ids.

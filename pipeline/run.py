@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline import config as configuration
-from pipeline import console, lock
+from pipeline import console, describe, lock
 from trainer.errors import TrainingInterrupted
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(config: configuration.Config) -> dict[str, Any]:
     """
     with lock.held(config.root):
         folder = _new_run_folder(config.root)
-        (folder / "config.yaml").write_text(configuration.show(config), encoding="utf-8")
+        (folder / "config.yaml").write_text(describe.show(config), encoding="utf-8")
         with (
             console.redirected(folder / "log.txt") as screen,
             _Interruptions() as interruptions,

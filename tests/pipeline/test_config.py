@@ -6,7 +6,7 @@ import pydantic
 import pytest
 import yaml
 
-from pipeline import config
+from pipeline import config, describe
 from trainer.options import IMAGE_SIZES, Options, TrainingJob, TrainingOptions
 
 
@@ -122,12 +122,12 @@ def test_load_empty_file_is_the_defaults(tmp_path):
 def test_show_is_valid_input_and_loses_nothing(tmp_path):
     loaded = config.load("digits", ["training.optimizer.epsilon=1e-3", "model.conditional=false"])
     path = tmp_path / "shown.yaml"
-    path.write_text(config.show(loaded))
+    path.write_text(describe.show(loaded))
     assert config.load(str(path)) == loaded
 
 
 def test_show_gives_every_key_a_meaning():
-    lines = config.show(config.Config()).splitlines()
+    lines = describe.show(config.Config()).splitlines()
     keys = [i for i, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")]
     for index in keys:
         commented = "#" in lines[index] or lines[index - 1].strip().startswith("#")
