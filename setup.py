@@ -57,7 +57,7 @@ setup(
     ),
     package_data={
         "pipeline": ["presets/*.yaml"],
-        "": ["*.html", "*.css", "*.j2", "*.pbtxt", "py.typed"],
+        "components.run_report": ["*.html"],
     },
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS,

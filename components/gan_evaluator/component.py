@@ -50,7 +50,7 @@ class GanEvaluator(base_beam_component.BaseBeamComponent):
         eval_config: tfma.EvalConfig,
         options: GateOptions,
     ):
-        """Specifies the node.
+        """Builds the node.
 
         Args:
           examples: transformed examples.

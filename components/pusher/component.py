@@ -49,7 +49,7 @@ class Pusher(base_component.BaseComponent):
         infra_blessing: types.BaseChannel,
         push_destination: str | data_types.RuntimeParameter,
     ):
-        """Specifies the node.
+        """Builds the node.
 
         Args:
           model: the candidate.

@@ -43,7 +43,7 @@ class ServedModel(base_component.BaseComponent):
     DRIVER_CLASS = driver.Driver
 
     def __init__(self, push_destination: str | data_types.RuntimeParameter):
-        """Specifies the node.
+        """Builds the node.
 
         Args:
           push_destination: folder of versioned SavedModels, as TensorFlow Serving reads it.

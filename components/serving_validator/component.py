@@ -47,7 +47,7 @@ class ServingValidator(base_component.BaseComponent):
         channels: int,
         timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     ):
-        """Specifies the node.
+        """Builds the node.
 
         Args:
           model: the candidate.
