@@ -166,7 +166,11 @@ def report(root: Path) -> None:
     folder = summary.latest(root)
     if folder is None:
         raise UserError(f"{root}: no run there that ended; `tfx-wgan run` makes one", 2)
-    click.echo(render.render(folder, summary.read(folder)))
+    try:
+        found = summary.read(folder)
+    except ValueError as error:
+        raise UserError(f"{folder / summary.SUMMARY_FILE}: not a summary: {error}", 1) from error
+    click.echo(render.render(folder, found))
 
 
 @main.group(name="config")

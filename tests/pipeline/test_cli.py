@@ -127,6 +127,16 @@ def test_report_of_a_root_without_runs_exits_2(tmp_path):
     assert "no run there that ended" in result.output
 
 
+def test_report_of_a_run_whose_summary_is_broken_exits_1_with_one_line(tmp_path):
+    broken = tmp_path / "runs" / "20260101-000000" / "summary.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{half")
+    result = _call("report", tmp_path)
+    assert result.exit_code == 1
+    assert result.output.startswith(f"tfx-wgan: {broken}: not a summary")
+    assert len(result.output.splitlines()) == 1
+
+
 def test_sample_of_a_folder_without_model_exits_2(tmp_path):
     result = _call("sample", tmp_path, "--output", tmp_path / "grid.png")
     assert result.exit_code == 2
