@@ -18,7 +18,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.gan_evaluator import features, results
-from components.gan_evaluator.generator import Generator, ModelTraits
+from components.gan_evaluator.generator import Generator, ModelError, ModelTraits
 from components.gan_evaluator.options import GateOptions
 from components.gan_evaluator.verdict import Bounds, Verdict, decide
 from components.served_model.fingerprint import SAVED_MODEL_FILE, model_fingerprint
@@ -74,7 +74,14 @@ class _Comparison:
         if not fileio.exists(os.path.join(served_dir, SAVED_MODEL_FILE)):
             return
         self._is_served = model_fingerprint(served_dir) == model_fingerprint(candidate_dir)
-        served = Generator(served_dir).traits
+        try:
+            served = Generator(served_dir).traits
+        except ModelError as error:
+            self._incomparable = (
+                f"the served model cannot be compared with: {error}; "
+                "remove that version from the push destination"
+            )
+            return
         if served.image_shape != self._candidate.image_shape:
             self._incomparable = (
                 f"the served model makes images of {list(served.image_shape)}, this one of "

@@ -47,9 +47,14 @@ class Generator:
           model_dir: the SavedModel.
 
         Raises:
-          ModelError: where it lacks the signature, an input, an output or its class names.
+          ModelError: where it cannot be loaded, or lacks the signature, an input, an output or
+            its class names.
         """
-        self._model = tf.saved_model.load(model_dir)  # keeps the variables alive
+        try:
+            self._model = tf.saved_model.load(model_dir)  # keeps the variables alive
+        except Exception as error:  # TensorFlow raises whatever its reader met
+            why = " ".join(str(error).split())[:200]
+            raise ModelError(f"model {model_dir}: cannot be loaded: {why}") from error
         if SIGNATURE not in self._model.signatures:
             raise ModelError(f"model {model_dir}: has no signature {SIGNATURE}; export it anew")
         self._function = self._model.signatures[SIGNATURE]

@@ -266,6 +266,19 @@ def test_evaluator_served_model_of_other_images_is_refused(
     assert found.verdict["metrics"]["examples"] == EXAMPLES
 
 
+def test_evaluator_served_model_that_cannot_be_loaded_is_named_and_refused(
+    evaluate, models, tmp_path
+):
+    corrupt = tmp_path / "corrupt" / "Format-Serving"
+    shutil.copytree(models["good"], corrupt)
+    (corrupt / "saved_model.pb").write_text("no model")
+    evaluated = evaluate(models["good"], corrupt)
+    assert not evaluated.blessed
+    assert "cannot be loaded" in evaluated.verdict["reason"]
+    assert "remove that version from the push destination" in evaluated.verdict["reason"]
+    assert evaluated.verdict["metrics"]["frechet_distance"] > 0
+
+
 def test_evaluator_served_model_with_other_class_ids_is_asked_by_name(
     evaluate, models, digits, export_model, tmp_path
 ):
