@@ -60,6 +60,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
         anomalies=example_validator.outputs["anomalies"],
         quarantine=example_gen.outputs["quarantine"],
         max_quarantined_fraction=config.data.max_quarantined_fraction,
+        needs_labels=config.model.conditional is True,
         pin_path=None if config.data.schema_file else config.schema_path,
     )
 

@@ -22,6 +22,7 @@ class DataGateSpec(component_spec.ComponentSpec):
 
     PARAMETERS = {
         "max_quarantined_fraction": component_spec.ExecutionParameter(type=float),
+        "needs_labels": component_spec.ExecutionParameter(type=int),
         "pin_path": component_spec.ExecutionParameter(type=str, optional=True),
         "pin": component_spec.ExecutionParameter(type=str),
         "source": component_spec.ExecutionParameter(type=str),
@@ -55,6 +56,7 @@ class DataGate(base_component.BaseComponent):
         anomalies: types.BaseChannel,
         quarantine: types.BaseChannel,
         max_quarantined_fraction: float,
+        needs_labels: bool = False,
         pin_path: str | None = None,
     ):
         """Builds the node.
@@ -65,6 +67,7 @@ class DataGate(base_component.BaseComponent):
           anomalies: channel of ExampleAnomalies.
           quarantine: channel of the Quarantine that ingestion filled.
           max_quarantined_fraction: share of the files that may be unreadable, 0 to 1.
+          needs_labels: refuse data without labels: the model could not be trained on it.
           pin_path: where the schema is pinned when it is not yet; None: nowhere.
         """
         spec = DataGateSpec(
@@ -73,6 +76,7 @@ class DataGate(base_component.BaseComponent):
             anomalies=anomalies,
             quarantine=quarantine,
             max_quarantined_fraction=max_quarantined_fraction,
+            needs_labels=int(needs_labels),
             pin_path=pin_path,
             pin="",  # the driver fills this in before the cache is asked
             source=source_hash("components.data_gate"),

@@ -44,18 +44,20 @@ class Executor(base_executor.BaseExecutor):
             for split, statistics in read_statistics(one["statistics"]).items()
         }
         quarantined = one["quarantine"].get_int_custom_property("quarantined")
+        schema = schema_file.read(os.path.join(one["schema"].uri, SCHEMA_FILE))
+        labelled = any(feature.name == schema_file.LABEL for feature in schema.feature)
         rules.refuse(
             rules.problems(
                 examples=examples,
                 anomalies=_read_anomalies(one["anomalies"]),
                 quarantined=quarantined,
                 max_quarantined_fraction=exec_properties["max_quarantined_fraction"],
+                lacks_labels=bool(exec_properties["needs_labels"]) and not labelled,
             )
         )
         pin_path = exec_properties.get("pin_path")
         if pin_path and not fileio.exists(pin_path):
-            accepted = schema_file.read(os.path.join(one["schema"].uri, SCHEMA_FILE))
-            schema_file.pin(pin_path, accepted)
+            schema_file.pin(pin_path, schema)
         output = artifact_utils.get_single_uri(output_dict["approval"])
         with fileio.open(os.path.join(output, APPROVAL_FILE), "w") as file:
             file.write(json.dumps({"examples": examples, "quarantined": quarantined}))

@@ -17,6 +17,7 @@ def problems(
     anomalies: Mapping[str, anomalies_pb2.Anomalies],
     quarantined: int,
     max_quarantined_fraction: float,
+    lacks_labels: bool = False,
 ) -> list[str]:
     """Lists what is wrong with the data.
 
@@ -25,6 +26,7 @@ def problems(
       anomalies: split name to what ExampleValidator found.
       quarantined: number of files left out because they could not be decoded.
       max_quarantined_fraction: share of all files that may be left out, 0 to 1.
+      lacks_labels: the model needs labels and the data has none.
 
     Returns:
       One sentence a problem, the worst first; empty when the data may be trained on.
@@ -36,6 +38,8 @@ def problems(
             f"{quarantined} of {total} files ({quarantined / total:.1%}) cannot be decoded, more "
             f"than data.max_quarantined_fraction={max_quarantined_fraction:g} allows"
         )
+    if lacks_labels:
+        found.append("model.conditional is true, but the images have no labels; set it to auto")
     if not examples:
         found.append("there are no examples")
     found += [f"split {name} is empty" for name, count in sorted(examples.items()) if not count]

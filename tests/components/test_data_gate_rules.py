@@ -43,6 +43,12 @@ def test_problems_quarantine_at_the_bound_is_accepted():
     assert _problems(quarantined=100, max_quarantined_fraction=0.5) == []
 
 
+def test_problems_labels_that_the_model_needs_and_the_data_lacks_are_named():
+    assert _problems(lacks_labels=True) == [
+        "model.conditional is true, but the images have no labels; set it to auto"
+    ]
+
+
 def test_problems_empty_split_is_named():
     assert _problems(examples={"train": 5, "eval": 0}) == ["split eval is empty"]
 

@@ -89,6 +89,19 @@ def test_other_data_than_the_pinned_schema_says_is_refused(digits, tmp_path, run
     assert accepted.summary["components"]["DataGate"]["state"] == "done", accepted.screen
 
 
+def test_images_without_the_labels_a_model_needs_are_refused_before_training(
+    digits, tmp_path, run_pipeline
+):
+    (tmp_path / "flat").mkdir()
+    for path in digits.rglob("*.png"):
+        shutil.copy(path, tmp_path / "flat")
+    arguments = (f"data.input={tmp_path / 'flat'}", "model.conditional=true")
+    refused = run_pipeline("digits", tmp_path / "root", *arguments)
+    assert refused.code == 1
+    assert "model.conditional is true, but the images have no labels" in refused.summary["error"]
+    assert "Transform" not in refused.summary["components"]
+
+
 @pytest.mark.parametrize("kind", ["empty", "missing", "text"])
 def test_input_without_images_exits_2_with_one_line(tmp_path, run_pipeline, kind):
     folder = tmp_path / "images"
