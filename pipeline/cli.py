@@ -121,13 +121,20 @@ def _print_outcome(summary: dict[str, Any]) -> None:
     failure = f"{summary['status']}: {summary['error']}" if summary["error"] else None
     lines = [failure or summary["verdict"]]
     if summary["quarantined"]:
-        lines.append(f"{summary['quarantined']} files could not be read: quarantine.jsonl")
+        listed = _shown(str(Path(summary["log"]).with_name("quarantine.jsonl")))
+        lines.append(f"{summary['quarantined']} files could not be read, listed in {listed}")
     for name, key in (("model", "pushed_model"), ("samples", "samples"), ("report", "report")):
         if summary[key]:
-            lines.append(f"  {name:<8} {os.path.relpath(summary[key])}")
+            lines.append(f"  {name:<8} {_shown(summary[key])}")
     if summary["error"]:
-        lines.append(f"  {'log':<8} {os.path.relpath(summary['log'])}")
+        lines.append(f"  {'log':<8} {_shown(summary['log'])}")
     click.echo("\n".join(lines), err=True)
+
+
+def _shown(path: str) -> str:
+    """A path as a person would type it here: relative only where it lies below."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
 
 
 @main.command(help="Draw images from MODEL, a SavedModel or a folder of versions, into one PNG.")
