@@ -13,3 +13,7 @@ class TrainingInterrupted(TrainerError):
 
 #: Exit code of a training process that saved its state on a signal: run it again.
 EXIT_INTERRUPTED = 75
+
+
+class PeerLost(TrainerError):
+    """Another worker ended or cannot be reached: this one must start anew to meet it again."""
