@@ -23,7 +23,7 @@ _WITHOUT_EFFECT = {
     "keep_checkpoints",
 }
 #: Modules whose code decides the numbers.
-_MATHS = ("data.py", "losses.py", "loop.py", "networks.py", "step.py")
+_MATHS = ("data.py", "losses.py", "loop.py", "networks/*.py", "step.py")
 
 
 def key(job: TrainingJob, fingerprint: str) -> str:
@@ -37,8 +37,9 @@ def key(job: TrainingJob, fingerprint: str) -> str:
       16 hexadecimal digits.
     """
     source = hashlib.sha256()
-    for name in _MATHS:
-        source.update(Path(__file__).with_name(name).read_bytes())
+    for pattern in _MATHS:
+        for path in sorted(Path(__file__).parent.glob(pattern)):
+            source.update(path.read_bytes())
     identity = {
         "model": job.model.model_dump(),
         "training": job.training.model_dump(exclude=_WITHOUT_EFFECT),
