@@ -1,21 +1,33 @@
-"""One training run: when to log, to save, to stop and to export."""
+"""One training run: when to log, to measure, to save, to go back, to stop and to export."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
+import socket
+import tempfile
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer import data, export, folder, grid, loop, networks, result, strategy
-from trainer.errors import TrainingInterrupted
+from trainer import data, export, folder, guard, loop, result, strategy, warm_start
+from trainer.checkpoints import Checkpoints
+from trainer.errors import PeerLost, TrainerError, TrainingInterrupted
+from trainer.feed import BatchOrder, Feed
+from trainer.history import History, Rollback, Validation
+from trainer.monitor import Monitor
 from trainer.options import TrainingJob, TrainingOptions
 from trainer.progress import Progress, console
-from trainer.step import State, to_pixels
+from trainer.state import State
+from trainer.validation import Measurement, Validator
 
-#: Rows and columns of a sample grid.
-GRID = 8
+#: What collectives raise in the workers that are left when one has gone.
+_PEER_ERRORS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
 
 
 def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -26,18 +38,18 @@ def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> No
       interrupted: asked between calls into the device loop; true: save and stop.
 
     Raises:
-      TrainerError: training cannot be done as asked.
+      TrainerError: training cannot be done as asked, or has been given up.
       TrainingInterrupted: stopped; the state is saved.
+      PeerLost: another worker has gone.
     """
     devices = strategy.connect(job.training)
-    dataset = data.load(
-        job.train_files,
-        image_size=job.image_size,
-        channels=job.channels,
-        labelled=bool(job.class_names),
-    )
-    work_dir = os.path.join(job.work_dir, folder.key(job, dataset.fingerprint))
-    Training(job, devices, dataset, work_dir, interrupted).run()
+    try:
+        Training(job, devices, interrupted).run()
+    except _PEER_ERRORS as error:
+        if devices.workers == 1:
+            raise
+        why = " ".join(str(error).split())[:200]
+        raise PeerLost(f"training: a worker of the cluster was lost ({why})") from error
 
 
 def classes(job: TrainingJob) -> int:
@@ -51,42 +63,52 @@ class Training:
     Args:
       job: what to train.
       devices: that train.
-      dataset: training data.
-      work_dir: the run's stable folder.
       interrupted: true: save and stop.
     """
 
     def __init__(
-        self,
-        job: TrainingJob,
-        devices: strategy.Devices,
-        dataset: data.Dataset,
-        work_dir: str,
-        interrupted: Callable[[], bool],
+        self, job: TrainingJob, devices: strategy.Devices, interrupted: Callable[[], bool]
     ):
         self._job = job
         self._options = job.training
         self._devices = devices
-        self._dataset = dataset
-        self._work_dir = work_dir
         self._interrupted = interrupted
+        self._dataset = _load(job, job.train_files)
+        heldout = _load(job, job.eval_files) if job.eval_files else None
+        self._weights = warm_start.load(job.warm_start_dir) if job.warm_start_dir else None
+        self._work_dir = os.path.join(
+            job.work_dir,
+            folder.key(
+                job,
+                train=self._dataset.fingerprint,
+                heldout=heldout.fingerprint if heldout else None,
+                warm_start=self._weights.fingerprint if self._weights else None,
+            ),
+        )
         with devices.strategy.scope():
             self.state = State(
                 job.model,
-                job.training.optimizer,
+                job.training,
                 image_size=job.image_size,
                 channels=job.channels,
                 classes=classes(job),
-                seed=job.training.seed,
             )
-        checkpoint = tf.train.Checkpoint(**self.state.parts())
-        self._checkpoints = tf.train.CheckpointManager(
-            checkpoint,
-            os.path.join(work_dir, "checkpoints"),
-            max_to_keep=job.training.keep_checkpoints,
-            step_counter=self.state.step,
+        self._validates = heldout is not None and len(heldout) > 1
+        self._validator = None
+        if heldout is not None and self._validates and devices.is_chief:
+            self._validator = Validator(self.state, job.training, heldout, job.extractor)
+        self._history = History()
+        self._progress = Progress(
+            console(),
+            total=job.training.steps,
+            images_per_step=job.training.global_batch_size * job.training.critic_steps,
         )
-        self._images_per_step = job.training.global_batch_size * job.training.critic_steps
+        self._checkpoints = Checkpoints(
+            os.path.join(self._work_dir, "checkpoints"),
+            self.state.variables(),
+            keep=job.training.keep_checkpoints,
+            report=self._progress.report,
+        )
 
     @property
     def step(self) -> int:
@@ -95,35 +117,61 @@ class Training:
 
     def run(self) -> None:
         """From the newest checkpoint to the export."""
-        if self._checkpoints.latest_checkpoint:
-            restored = self._checkpoints.checkpoint.restore(self._checkpoints.latest_checkpoint)
-            restored.assert_existing_objects_matched()
-        progress = Progress(
-            console(),
-            total=self._options.steps,
-            done=self.step,
-            images_per_step=self._images_per_step,
-        )
-        begun = f"going on from step {self.step}" if self.step else "from the start"
-        progress.report(f"training on {self._devices.description}: {begun}, in {self._work_dir}")
         try:
-            if self.step < self._options.steps:
-                self._train(progress)
+            begun = self._begin()
+            self._progress.begin(self.step)
+            self._progress.report(
+                f"training on {self._devices.description}: {begun}, in {self._work_dir}"
+            )
+            if not self._is_done():
+                self._train()
+            if self._devices.is_chief:
+                self._export()
+            self._devices.any(False)  # no worker leaves while another may still need it
         finally:
-            progress.close()
-        if self._devices.is_chief:
-            self._export()
+            self._progress.close()
+            self._checkpoints.close()
 
-    def _train(self, progress: Progress) -> None:
+    def _begin(self) -> str:
+        """Restores the newest checkpoint, or makes the first; says in words where it begins."""
+        found = self._checkpoints.restore_newest() if self._devices.is_chief else None
+        step = int(self._devices.from_chief([found[0] if found else -1])[0])
+        if step < 0:
+            if self._weights:
+                self._weights.assign_to(self.state)
+            self._save()  # what training returns to; and shows early that the disk can be written
+            return f"from {self._weights.description}" if self._weights else "from the start"
+        self._history = found[1] if found else self._checkpoints.restore(step)
+        return f"going on from step {step}"
+
+    def _is_done(self) -> bool:
+        return self.step >= self._options.steps or guard.has_stalled(
+            self._history, self._options.early_stop_validations
+        )
+
+    def _train(self) -> None:
+        train = loop.build(self.state, self._options, self._devices.strategy)
+        monitor = None
+        if self._devices.is_chief:
+            monitor = Monitor(self._job, self._work_dir, self.state)
+        try:
+            while not self._is_done():
+                with contextlib.closing(self._feed()) as feed:
+                    self._train_on(feed, train, monitor)
+        finally:
+            if monitor:
+                monitor.close()
+
+    def _feed(self) -> Feed:
         options = self._options
-        train = loop.build(self.state, options, self._devices.strategy)
-        order = data.BatchOrder(
-            len(self._dataset.images),
+        order = BatchOrder(
+            len(self._dataset),
             seed=options.seed,
             batch_size=options.global_batch_size,
             critic_steps=options.critic_steps,
+            variant=len(self._history.rollbacks),
         )
-        feed = data.Feed(
+        return Feed(
             self._dataset,
             order,
             self._devices.strategy,
@@ -131,96 +179,130 @@ class Training:
             critic_steps=options.critic_steps,
             steps_per_call=options.steps_per_call,
         )
-        log = _Log(self._job, self._work_dir, self.state, self._devices.is_chief)
-        try:
-            for first, end in calls(self.step, options):
-                images, labels = feed.chunk(first, then=end if end < options.steps else None)
-                metrics = train(images, labels, tf.constant(first, tf.int64), _count(first, end))
-                self.state.step.assign(end)
-                if is_due(end, options.log_every_steps, options):
-                    values = log.metrics(end, metrics, self._images_per_step)
-                    progress.metrics(values)
-                if is_due(end, options.sample_every_steps, options):
-                    log.samples(end)
-                progress.advance(end)
-                stop = end < options.steps and self._interrupted()
-                if stop or is_due(end, options.checkpoint_every_steps, options):
-                    self._save()
-                if stop:
-                    raise TrainingInterrupted(
-                        f"training interrupted and saved at step {end} of {options.steps}: "
-                        "run the same command again to go on"
-                    )
-        finally:
-            feed.close()
-            log.close()
+
+    def _train_on(self, feed: Feed, train: loop.TrainLoop, monitor: Monitor | None) -> None:
+        """Trains until it is done, or until something is wrong and it was taken back."""
+        options = self._options
+        if monitor:
+            monitor.begin(self.step)
+        for first, end in calls(self.step, options):
+            images, labels = feed.chunk(first, then=end if end < options.steps else None)
+            outcome = train(images, labels, first, end - first)
+            self.state.step.assign(end)
+            before = self._history.best
+            measured, fault = self._check(end, outcome)
+            if fault:
+                self._roll_back(first, end, fault)
+                return
+            if monitor and (measured or is_due(end, options.log_every_steps, options)):
+                self._progress.metrics(monitor.metrics(end, outcome.last, measured))
+            if monitor and is_due(end, options.sample_every_steps, options):
+                monitor.samples(end)
+            self._progress.advance(end)
+            stop = end < options.steps and self._devices.any(self._interrupted())
+            if (
+                stop
+                or self._is_done()
+                or self._history.best is not before
+                or is_due(end, options.checkpoint_every_steps, options)
+            ):
+                self._save()
+            if self._is_done():
+                return
+            if stop:
+                self._stop(end)
+
+    def _check(
+        self, step: int, outcome: loop.Outcome
+    ) -> tuple[Measurement | None, guard.Fault | None]:
+        """Looks whether the last steps went well; measures, and remembers it, if that is due."""
+        fault = guard.check_metrics(outcome.extremes, self._options.guard)
+        if (
+            fault
+            or not self._validates
+            or not is_due(step, self._options.validate_every, self._options)
+        ):
+            return None, fault
+        measured = self._validator.measure() if self._validator else None
+        seen = (measured.distance, measured.deviation) if measured else (0.0, 0.0)
+        distance, deviation = self._devices.from_chief(seen)
+        validation = Validation(step=step, distance=distance, deviation=deviation)
+        fault = guard.check_validation(validation, self._history, self._options.guard)
+        if not fault:
+            self._history = self._history.validated(validation)
+        return measured, fault
+
+    def _roll_back(self, first: int, step: int, fault: guard.Fault) -> None:
+        """Takes training back to a good checkpoint, to go on with the data in another order."""
+        past = self._history.rollbacks
+        if len(past) >= self._options.guard.max_rollbacks:
+            earlier = "".join(f"; before it, at step {one.step}: {one.fault}" for one in past)
+            raise TrainerError(
+                f"training was given up at step {step}, after {len(past)} returns to a checkpoint "
+                f"(training.guard.max_rollbacks): {fault} since step {first}{earlier}; "
+                f"try {fault.advice}"
+            )
+        self._checkpoints.wait()
+        to_step = int(self._devices.from_chief([self._good_step(fault)])[0])
+        history = self._checkpoints.restore(to_step).model_copy(update={"rollbacks": past})
+        self._history = history.rolled_back(Rollback(step=step, to_step=to_step, fault=str(fault)))
+        self._devices.any(False)  # every worker has read what is changed now
+        if self._devices.is_chief:
+            self._checkpoints.roll_back(to_step, self._history)
+        self._progress.report(
+            f"step {step}: {fault}; going back to step {to_step}, with the data in another order "
+            f"({len(past) + 1} of at most {self._options.guard.max_rollbacks} times)"
+        )
+        self._progress.advance(to_step)
+
+    def _good_step(self, fault: guard.Fault) -> int:
+        """The checkpoint to go back to: another one than before, if there is one."""
+        steps = self._checkpoints.steps()
+        tried = {one.to_step for one in self._history.rollbacks}
+        best = self._history.best
+        wanted = sorted(steps, reverse=True)
+        if best and best.step in steps and not fault.in_weights:
+            wanted = [best.step, *(step for step in wanted if step < best.step)]
+        return next((step for step in wanted if step not in tried), wanted[0])
 
     def _save(self) -> None:
         if self._devices.is_chief:
-            self._checkpoints.save(self.step)
+            self._checkpoints.save(self.step, self._history)
+
+    def _stop(self, step: int) -> None:
+        saved = self._checkpoints.wait() if self._devices.is_chief else step
+        raise TrainingInterrupted(
+            f"training interrupted at step {step} of {self._options.steps} and saved at step "
+            f"{saved}: run the same command again to go on"
+        )
 
     def _export(self) -> None:
+        trained, best = self.step, self._history.best
+        if best and best.step != trained and best.step in self._checkpoints.steps():
+            self._checkpoints.restore(best.step)
+            self._progress.report(
+                f"exporting step {best.step}, the best by validation distance "
+                f"({best.distance:.4g}), of {trained}"
+            )
         export.save(
             self.state, self._job.model, self._job.export_dir, class_names=self._job.class_names
         )
         result.write(
             self._job,
             work_dir=self._work_dir,
-            steps=self.step,
+            steps=trained,
+            exported_step=self.step,
+            best_validation_distance=best.distance if best else None,
+            rollbacks=len(self._history.rollbacks),
             strategy=self._devices.description,
         )
 
 
-class _Log:
-    """Metrics and samples: `metrics.jsonl` in the stable folder, TensorBoard in the log folder."""
-
-    def __init__(self, job: TrainingJob, work_dir: str, state: State, is_chief: bool):
-        self._state = state
-        self._is_chief = is_chief
-        self._since = (time.monotonic(), int(state.step.numpy()))
-        self._latent = tf.random.stateless_normal(
-            [GRID * GRID, state.latent_dim], [job.training.seed, -1], alg="philox"
-        )
-        self._label = tf.range(GRID * GRID, dtype=tf.int64) % max(state.classes, 1)
-        if is_chief:
-            self._file = folder.MetricsFile(
-                os.path.join(work_dir, "metrics.jsonl"), int(state.step.numpy())
-            )
-            self._board = tf.summary.create_file_writer(job.log_dir)
-
-    def metrics(
-        self, step: int, metrics: dict[str, tf.Tensor], images_per_step: int
-    ) -> dict[str, float]:
-        """Writes the metrics of a step; images per second are the critic's real ones."""
-        values = {name: float(value) for name, value in metrics.items()}
-        now = time.monotonic()
-        seconds, steps = now - self._since[0], step - self._since[1]
-        values["images_per_second"] = round(steps * images_per_step / max(seconds, 1e-9), 1)
-        self._since = (now, step)
-        if self._is_chief:
-            self._file.append({"step": step, **values})
-            with self._board.as_default(step=step):
-                for name, value in values.items():
-                    tf.summary.scalar(name, value)
-        return values
-
-    def samples(self, step: int) -> None:
-        """Writes a grid of the average generator's images, always of the same latents."""
-        if not self._is_chief:
-            return
-        label = self._label if self._state.conditional else None
-        images = to_pixels(networks.call(self._state.ema_generator, self._latent, label))
-        picture = grid.tile(images.numpy(), columns=GRID)
-        with self._board.as_default(step=step):
-            tf.summary.image("samples", picture[None])
-
-    def close(self) -> None:
-        if self._is_chief:
-            self._board.close()
-
-
 def calls(step: int, options: TrainingOptions) -> Iterator[tuple[int, int]]:
     """Pieces of at most `steps_per_call` steps, none of which crosses a step that has an event.
+
+    The ends do not depend on where training begins, as long as it begins at one of them: what is
+    decided there is decided alike in a run that was interrupted.
 
     Args:
       step: steps done.
@@ -234,6 +316,7 @@ def calls(step: int, options: TrainingOptions) -> Iterator[tuple[int, int]]:
         options.log_every_steps,
         options.sample_every_steps,
         options.checkpoint_every_steps,
+        options.validate_every,
     )
     while step < options.steps:
         end = min(options.steps, *((step // every + 1) * every for every in cadences))
@@ -246,5 +329,13 @@ def is_due(step: int, every: int, options: TrainingOptions) -> bool:
     return step % every == 0 or step == options.steps
 
 
-def _count(first: int, end: int) -> tf.Tensor:
-    return tf.constant(end - first, tf.int64)
+def _load(job: TrainingJob, patterns: tuple[str, ...]) -> data.Dataset:
+    parent = job.work_dir if "://" not in job.work_dir else tempfile.gettempdir()
+    return data.load(
+        patterns,
+        image_size=job.image_size,
+        channels=job.channels,
+        labelled=bool(job.class_names),
+        memory_bytes=job.training.input_memory_bytes,
+        cache_dir=os.path.join(parent, "input", socket.gethostname()),
+    )

@@ -14,38 +14,61 @@ from trainer.options import TrainingJob
 
 #: Training options that change how a result is reached, and not the result.
 _WITHOUT_EFFECT = {
-    "strategy",
-    "replicas",
-    "tpu",
-    "steps_per_call",
-    "sample_every_steps",
+    "accumulation_steps",
     "checkpoint_every_steps",
+    "input_memory_bytes",
     "keep_checkpoints",
+    "replicas",
+    "sample_every_steps",
+    "steps_per_call",
+    "strategy",
+    "tpu",
+    "warm_start",  # the weights themselves count
 }
-#: Modules whose code decides the numbers.
-_MATHS = ("data.py", "losses.py", "loop.py", "networks/*.py", "step.py")
+#: Modules and packages whose code decides the numbers.
+_MATHS = (
+    "data.py",
+    "feed.py",
+    "guard.py",
+    "losses.py",
+    "loop.py",
+    "networks",
+    "noise.py",
+    "quality",
+    "state.py",
+    "step.py",
+    "validation.py",
+)
 
 
-def key(job: TrainingJob, fingerprint: str) -> str:
+def key(
+    job: TrainingJob, *, train: str, heldout: str | None = None, warm_start: str | None = None
+) -> str:
     """Hash of everything that decides the weights: options, data and the maths' own source.
 
     Args:
       job: what to train.
-      fingerprint: of the training data.
+      train: fingerprint of the training images.
+      heldout: that of the held-out ones, which decide what is best and when to stop.
+      warm_start: that of the weights that training begins with.
 
     Returns:
       16 hexadecimal digits.
     """
     source = hashlib.sha256()
-    for pattern in _MATHS:
-        for path in sorted(Path(__file__).parent.glob(pattern)):
-            source.update(path.read_bytes())
+    here = Path(__file__).parent
+    for name in _MATHS:
+        path = here / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            source.update(file.read_bytes())
     identity = {
         "model": job.model.model_dump(),
         "training": job.training.model_dump(exclude=_WITHOUT_EFFECT),
         "image": [job.image_size, job.channels],
         "class_names": job.class_names,
-        "data": fingerprint,
+        "extractor": job.extractor,
+        "data": [train, heldout],
+        "warm_start": warm_start,
         "source": source.hexdigest(),
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
@@ -56,16 +79,18 @@ class MetricsFile:
 
     Args:
       path: of the file.
-      step: steps done; lines beyond it belong to a past that is trained again, and go.
     """
 
-    def __init__(self, path: str, step: int):
+    def __init__(self, path: str):
         self._path = path
+
+    def cut(self, step: int) -> None:
+        """Drops the lines beyond a step: they belong to a past that is trained again."""
         lines = []
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path) as file:
+        if tf.io.gfile.exists(self._path):
+            with tf.io.gfile.GFile(self._path) as file:
                 lines = [line for line in file.read().splitlines(True) if _is_until(line, step)]
-        write_atomically(path, "".join(lines))
+        write_atomically(self._path, "".join(lines))
 
     def append(self, values: Mapping[str, float]) -> None:
         """Adds one line."""

@@ -13,6 +13,8 @@ from pydantic_core import PydanticCustomError
 
 #: Image sizes (pixels) that the networks can build: 4 or 7 doubled some number of times.
 IMAGE_SIZES = (16, 28, 32, 64, 128)
+#: `training.warm_start`: the weights of what is served now.
+SERVED = "served"
 
 
 def option(default: Any, meaning: str, unit: str = "", **constraints: Any) -> Any:
@@ -37,6 +39,10 @@ def _no_truth_value(value: Any) -> Any:
 #: Whole numbers are fine where a real one is asked for (YAML's `10` for `10.0`), and so is text
 #: that is a number: YAML takes `1e-4` for text.
 Real = Annotated[float, Field(strict=False), BeforeValidator(_no_truth_value)]
+
+
+#: Critic updates before each generator update.
+CriticSteps = Annotated[int, Field(ge=1, lt=2**16)]
 
 
 class ModelOptions(Options):
@@ -127,7 +133,7 @@ class TrainingOptions(Options):
         "pieces each replica's batch is computed in, to save memory; the result is the same",
         ge=1,
     )
-    critic_steps: int = option(5, "critic updates before each generator update", ge=1, lt=2**16)
+    critic_steps: CriticSteps = option(5, "critic updates before each generator update")
     precision: Literal["float32", "mixed_bfloat16", "float64"] = option(
         "float32",
         "of the convolutions; mixed_bfloat16: faster on TPUs and new CPUs, penalty, losses and "

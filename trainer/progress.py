@@ -13,6 +13,14 @@ import tqdm
 #: Names a file descriptor that leads to the user; standard error may lead to a log file.
 CONSOLE_VARIABLE = "TFX_WGAN_CONSOLE_FD"
 SECONDS_BETWEEN_LINES = 10.0
+#: Metrics that are shown, and what they are called there.
+_SHOWN = {
+    "wasserstein": "wasserstein",
+    "validation_wasserstein": "held-out",
+    "gradient_penalty": "penalty",
+    "gradient_norm": "gradient norm",
+    "validation_distance": "distance",
+}
 
 
 def console() -> TextIO:
@@ -29,7 +37,6 @@ class Progress:
     Args:
       stream: where to write; a bar if it is a terminal.
       total: steps in all.
-      done: steps done before.
       images_per_step: real images one step uses.
       clock: seconds that only go forward.
     """
@@ -39,7 +46,6 @@ class Progress:
         stream: TextIO,
         *,
         total: int,
-        done: int,
         images_per_step: int,
         clock: Callable[[], float] = time.monotonic,
     ):
@@ -47,13 +53,22 @@ class Progress:
         self._total = total
         self._images_per_step = images_per_step
         self._clock = clock
-        self._start = (clock(), done)
+        self._start = (clock(), 0)
         self._last_line = clock()
+        self._shown: dict[str, float] = {}
         self._metrics = ""
-        self._bar = None
-        if stream.isatty():
+        self._bar: tqdm.tqdm | None = None
+
+    def begin(self, step: int) -> None:
+        """Begins to count time, with so many steps done before."""
+        self._start = (self._clock(), step)
+        if self._stream.isatty():
             self._bar = tqdm.tqdm(
-                total=total, initial=done, file=stream, unit="step", dynamic_ncols=True
+                total=self._total,
+                initial=step,
+                file=self._stream,
+                unit="step",
+                dynamic_ncols=True,
             )
 
     def report(self, text: str) -> None:
@@ -64,9 +79,10 @@ class Progress:
             print(text, file=self._stream, flush=True)
 
     def metrics(self, values: Mapping[str, float]) -> None:
-        """Takes the metrics that are shown from now on."""
-        self._metrics = (
-            f"wasserstein {values['wasserstein']:.3g}, penalty {values['gradient_penalty']:.3g}"
+        """Takes the metrics to show from now on; those of a validation stay until the next."""
+        self._shown |= {name: values[name] for name in _SHOWN if name in values}
+        self._metrics = ", ".join(
+            f"{_SHOWN[name]} {value:.3g}" for name, value in self._shown.items()
         )
 
     def advance(self, step: int) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
+from collections.abc import Callable, Sequence
 
+import tenacity
 import tensorflow as tf
 
 from trainer.errors import TrainerError
@@ -19,12 +22,42 @@ class Devices:
     Attributes:
       strategy: replicates computation and variables.
       description: one line for the user: what was picked and why.
-      is_chief: whether this process writes checkpoints, metrics and the model.
+      is_chief: whether this process writes checkpoints, metrics and the model; the others read.
+      workers: processes that train together.
     """
 
     strategy: tf.distribute.Strategy
     description: str
     is_chief: bool
+    workers: int = 1
+
+    def from_chief(self, values: Sequence[float]) -> list[float]:
+        """The chief's values, on every worker: what all must decide alike, one decides."""
+        mine = values if self.is_chief else [0.0] * len(values)
+        return self._added_up(mine)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on any worker."""
+        return self._added_up([float(flag)])[0] > 0.0
+
+    def _added_up(self, values: Sequence[float]) -> list[float]:
+        if self.workers == 1:
+            return list(values)
+        local = self.strategy.num_replicas_in_sync // self.workers  # of which one speaks
+
+        def own(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+            speaks = context.replica_id_in_sync_group % local == 0
+            return tf.constant(values if speaks else [0.0] * len(values), tf.float64)
+
+        vector = self.strategy.experimental_distribute_values_from_function(own)
+        return self._sum(vector).numpy().tolist()
+
+    @functools.cached_property
+    def _sum(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        return tf.function(
+            lambda vector: self.strategy.reduce(tf.distribute.ReduceOp.SUM, vector, axis=None),
+            autograph=False,
+        )
 
 
 def connect(options: TrainingOptions) -> Devices:
@@ -48,10 +81,12 @@ def connect(options: TrainingOptions) -> Devices:
     }[kind]
     strategy, what = build(options, len(gpus))
     replicas = strategy.num_replicas_in_sync
-    if options.global_batch_size % replicas:
+    pieces = replicas * options.accumulation_steps
+    if options.global_batch_size % pieces:
         raise TrainerError(
             f"training.global_batch_size: got {options.global_batch_size}, which {replicas} "
-            f"replicas do not divide; allowed: a multiple of {replicas}"
+            f"replicas times training.accumulation_steps={options.accumulation_steps} do not "
+            f"divide; allowed: a multiple of {pieces}"
         )
     how = "picked by auto" if options.strategy == "auto" else "as configured"
     description = f"{what}, {replicas} replica{'s' if replicas > 1 else ''} ({how})"
@@ -59,6 +94,7 @@ def connect(options: TrainingOptions) -> Devices:
         strategy=strategy,
         description=description,
         is_chief=strategy.extended.should_checkpoint,
+        workers=max(_workers(), 1) if kind == "multi_worker" else 1,
     )
 
 
@@ -118,13 +154,34 @@ def _multi_worker(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.St
 
 def _tpu(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, str]:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=options.tpu)
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver), f"TPU {options.tpu}"
-    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        return tf.distribute.TPUStrategy(_initialised_tpu(options.tpu)), f"TPU {options.tpu}"
+    except _TPU_ERRORS as error:
         why = " ".join(str(error).split())[:300]
         raise TrainerError(
             f"training.tpu: got {options.tpu!r}, which cannot be used ({why}); "
             "name a TPU that is up, or choose another training.strategy"
         ) from error
+
+
+_TPU_ERRORS = (OSError, ValueError, RuntimeError, tf.errors.OpError)
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether a TPU may answer if asked again: one that is just being made or set free does."""
+    return isinstance(
+        error,
+        tf.errors.UnavailableError | tf.errors.DeadlineExceededError | tf.errors.AbortedError,
+    )
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception(_is_passing),
+    stop=tenacity.stop_after_attempt(5),
+    wait=tenacity.wait_exponential(multiplier=5, max=60),
+    reraise=True,
+)
+def _initialised_tpu(name: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+    tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return resolver

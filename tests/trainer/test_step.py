@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import data, loop, losses, networks
+from trainer import feed, loop, losses, networks
 from trainer import step as steps
+from trainer.data import Dataset
+from trainer.noise import Noise, Purpose
 from trainer.options import ModelOptions, OptimizerOptions, TrainingOptions
-from trainer.step import Noise, Purpose, State
+from trainer.state import State
 
 BATCH = 8
 OPTIONS = TrainingOptions(
@@ -30,11 +32,9 @@ def _strategy(replicas):
     )
 
 
-def _state(strategy, classes=3):
+def _state(strategy, classes=3, options=OPTIONS, model=MODEL):
     with strategy.scope():
-        return State(
-            MODEL, OPTIONS.optimizer, image_size=16, channels=1, classes=classes, seed=OPTIONS.seed
-        )
+        return State(model, options, image_size=16, channels=1, classes=classes)
 
 
 def _noise(replicas):
@@ -165,21 +165,19 @@ def _train(replicas, classes=3):
     """Weights and the last metrics after three steps."""
     strategy = _strategy(replicas)
     state = _state(strategy, classes)
-    order = data.BatchOrder(len(IMAGES), seed=5, batch_size=BATCH, critic_steps=2)
-    feed = data.Feed(
-        data.Dataset(IMAGES, LABELS, ""),
+    order = feed.BatchOrder(len(IMAGES), seed=5, batch_size=BATCH, critic_steps=2)
+    batches = feed.Feed(
+        Dataset.of_arrays(IMAGES, LABELS),
         order,
         strategy,
         batch_size=BATCH,
         critic_steps=2,
         steps_per_call=3,
     )
-    metrics = loop.build(state, OPTIONS, strategy)(*feed.chunk(0), _int(0), _int(3))
-    feed.close()
+    outcome = loop.build(state, OPTIONS, strategy)(*batches.chunk(0), 0, 3)
+    batches.close()
     networks_ = (state.generator, state.critic, state.ema_generator)
-    return [network.get_weights() for network in networks_], {
-        name: float(value) for name, value in metrics.items()
-    }
+    return [network.get_weights() for network in networks_], outcome.last
 
 
 @pytest.fixture(scope="module")
