@@ -53,8 +53,8 @@ class Progress:
         self._total = total
         self._images_per_step = images_per_step
         self._clock = clock
-        self._start = (clock(), 0)
-        self._last_line = clock()
+        self._start = (0.0, 0)
+        self._last_line = 0.0
         self._shown: dict[str, float] = {}
         self._metrics = ""
         self._bar: tqdm.tqdm | None = None
@@ -62,6 +62,7 @@ class Progress:
     def begin(self, step: int) -> None:
         """Begins to count time, with so many steps done before."""
         self._start = (self._clock(), step)
+        self._last_line = self._start[0]
         if self._stream.isatty():
             self._bar = tqdm.tqdm(
                 total=self._total,

@@ -22,7 +22,7 @@ def test_losses_half_precision_scores_give_float32(dtype):
     scores = tf.constant([1.0, 2.0], dtype)
     assert losses.critic_wasserstein(scores, scores).dtype == tf.float32
     assert losses.generator(scores).dtype == tf.float32
-    assert losses.gradient_penalty(scores).dtype == tf.float32
+    assert losses.two_sided_penalty(scores).dtype == tf.float32
 
 
 def test_interpolate_alpha_per_example_moves_each_by_its_own():
@@ -48,7 +48,7 @@ def test_gradient_norm_linear_critic_is_norm_of_its_weights():
         scores = tf.reduce_sum(images * weights, axis=[1, 2, 3])
     norms = losses.gradient_norm(tape.gradient(scores, images))
     np.testing.assert_allclose(norms, [np.sqrt(650.0)] * 5, rtol=1e-6)
-    penalty = losses.gradient_penalty(norms)
+    penalty = losses.two_sided_penalty(norms)
     assert penalty.shape == [5]
     np.testing.assert_allclose(penalty, [(np.sqrt(650.0) - 1.0) ** 2] * 5, rtol=1e-6)
 
@@ -62,14 +62,38 @@ def test_gradient_norm_examples_of_different_size_are_not_mixed():
 def test_gradient_norm_of_zero_has_a_finite_derivative():
     gradients = tf.Variable(tf.zeros([2, 2, 2, 1]))
     with tf.GradientTape() as tape:
-        penalty = losses.gradient_penalty(losses.gradient_norm(gradients))
+        penalty = losses.two_sided_penalty(losses.gradient_norm(gradients))
     np.testing.assert_allclose(penalty, [1.0, 1.0], atol=1e-5)
     assert np.isfinite(tape.gradient(penalty, gradients)).all()
 
 
+def test_one_sided_penalty_punishes_norms_above_one_only():
+    norms = tf.constant([0.0, 0.5, 1.0, 1.5, 3.0])
+    np.testing.assert_array_equal(losses.one_sided_penalty(norms), [0.0, 0.0, 0.0, 0.25, 4.0])
+
+
+def test_clipped_moves_what_is_outside_to_the_bound():
+    weight = tf.constant([[-2.0, -0.01], [0.005, 0.02]])
+    np.testing.assert_array_equal(
+        losses.clipped(weight, 0.01), np.float32([[-0.01, -0.01], [0.005, 0.01]])
+    )
+
+
+def test_losses_float64_stay_float64():
+    scores = tf.constant([1.0, 2.0], tf.float64)
+    values = (
+        losses.critic_wasserstein(scores, scores),
+        losses.generator(scores),
+        losses.two_sided_penalty(scores),
+        losses.one_sided_penalty(scores),
+        losses.gradient_norm(tf.ones([2, 2, 2, 1], tf.float64)),
+    )
+    assert {value.dtype for value in values} == {tf.float64}
+
+
 @pytest.mark.parametrize("norm", [0.5, 1.0, 1.5])
-def test_gradient_penalty_is_two_sided(norm):
-    assert losses.gradient_penalty(tf.constant([norm]))[0] == (norm - 1.0) ** 2
+def test_two_sided_penalty_punishes_both_sides(norm):
+    assert losses.two_sided_penalty(tf.constant([norm]))[0] == (norm - 1.0) ** 2
 
 
 def test_losses_of_wrong_rank_are_refused():

@@ -7,7 +7,8 @@ import pytest
 
 from trainer.progress import CONSOLE_VARIABLE, Progress, console
 
-METRICS = {"wasserstein": 1.234, "gradient_penalty": 0.5}
+METRICS = {"wasserstein": 1.234, "gradient_penalty": 0.5, "gradient_norm": 1.02, "step": 7}
+SHOWN = "wasserstein 1.23, penalty 0.5, gradient norm 1.02"
 
 
 class _Terminal(io.StringIO):
@@ -17,15 +18,14 @@ class _Terminal(io.StringIO):
 
 def _progress(stream, seconds):
     ticks = iter(seconds)
-    return Progress(
-        stream, total=100, done=20, images_per_step=10, clock=lambda: float(next(ticks))
-    )
+    return Progress(stream, total=100, images_per_step=10, clock=lambda: float(next(ticks)))
 
 
 def test_progress_elsewhere_writes_a_line_every_ten_seconds_and_at_the_end():
     stream = io.StringIO()
-    progress = _progress(stream, [0, 0, 5, 12, 13, 40])
+    progress = _progress(stream, [0, 5, 12, 13, 40])
     progress.report("begins")
+    progress.begin(20)
     progress.advance(30)
     progress.metrics(METRICS)
     progress.advance(44)
@@ -33,14 +33,36 @@ def test_progress_elsewhere_writes_a_line_every_ten_seconds_and_at_the_end():
     progress.advance(100)
     assert stream.getvalue().splitlines() == [
         "begins",
-        "step 44/100, 20 images/s, 28 s left, wasserstein 1.23, penalty 0.5",
-        "step 100/100, 20 images/s, 0 s left, wasserstein 1.23, penalty 0.5",
+        f"step 44/100, 20 images/s, 28 s left, {SHOWN}",
+        f"step 100/100, 20 images/s, 0 s left, {SHOWN}",
     ]
+
+
+def test_progress_validation_is_shown_until_the_next():
+    stream = io.StringIO()
+    progress = _progress(stream, [0, 20, 40])
+    progress.begin(0)
+    progress.metrics(METRICS | {"validation_wasserstein": 1.0, "validation_distance": 0.25})
+    progress.metrics(METRICS | {"wasserstein": 1.5})
+    progress.advance(40)
+    shown = "wasserstein 1.5, held-out 1, penalty 0.5, gradient norm 1.02, distance 0.25"
+    assert stream.getvalue().endswith(f"30 s left, {shown}\n")
+
+
+def test_progress_taken_back_shows_the_earlier_step():
+    stream = _Terminal()
+    progress = _progress(stream, [0, 10, 20])
+    progress.begin(0)
+    progress.advance(60)
+    progress.advance(40)
+    progress.close()
+    assert "40/100" in stream.getvalue().split("60/100")[-1]
 
 
 def test_progress_on_a_terminal_is_a_bar():
     stream = _Terminal()
-    progress = _progress(stream, [0, 0, 5])
+    progress = _progress(stream, [0, 5])
+    progress.begin(20)
     progress.metrics(METRICS)
     progress.advance(60)
     progress.report("a line")
