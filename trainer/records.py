@@ -1,0 +1,135 @@
+"""TFRecord files of transformed examples: finding and reading them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.errors import TrainerError
+
+_BATCH = 1024
+_PARALLEL_FILES = 4
+#: Stands for a label that an example does not have.
+NO_LABEL = -(2**62)
+
+_IMAGE = {"image": tf.io.FixedLenFeature([], tf.string)}
+_ID = {"example_id": tf.io.FixedLenFeature([], tf.string)}
+_LABEL = {"label": tf.io.FixedLenFeature([], tf.int64, default_value=NO_LABEL)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Files that hold one data set.
+
+    Attributes:
+      patterns: what the user gave.
+      paths: what was found, sorted.
+    """
+
+    patterns: tuple[str, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"training data {', '.join(self.patterns) or '(none)'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Some examples.
+
+    Attributes:
+      ids: bytes [n].
+      pixels: uint8 [n, H * W * C].
+      labels: int64 [n], `NO_LABEL` where an example has none.
+    """
+
+    ids: np.ndarray
+    pixels: np.ndarray
+    labels: np.ndarray
+
+
+def find(patterns: Sequence[str]) -> Files:
+    """Files or glob patterns, local or remote, to files.
+
+    Raises:
+      TrainerError: there are none.
+    """
+    paths = sorted({path for pattern in patterns for path in tf.io.gfile.glob(pattern)})
+    files = Files(tuple(patterns), tuple(paths))
+    if not paths:
+        raise TrainerError(f"{files.name}: no examples found")
+    return files
+
+
+def read(files: Files, *, image_bytes: int) -> Iterator[Part]:
+    """Reads examples some at a time, several files at once, always in the same order.
+
+    Args:
+      files: TFRecords; names ending in `.gz` are gzip.
+      image_bytes: size of every image.
+
+    Raises:
+      TrainerError: no such examples.
+    """
+
+    def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        parsed = tf.io.parse_example(serialized, _IMAGE | _ID | _LABEL)
+        pixels = tf.io.decode_raw(parsed["image"], tf.uint8)
+        pixels = tf.reshape(pixels, [tf.shape(serialized)[0], -1])
+        tf.debugging.assert_equal(tf.shape(pixels)[1], image_bytes, "bytes in an image")
+        return parsed["example_id"], pixels, parsed["label"]
+
+    for ids, pixels, labels in _batches(files, parse, f"examples of {image_bytes} bytes"):
+        yield Part(ids.astype("S"), pixels, labels)
+
+
+def labels(files: Files) -> Iterator[np.ndarray]:
+    """Labels alone, int64 [n] at a time, `NO_LABEL` where an example has none.
+
+    Raises:
+      TrainerError: no examples.
+    """
+
+    def parse(serialized: tf.Tensor) -> tuple[tf.Tensor]:
+        return (tf.io.parse_example(serialized, _LABEL)["label"],)
+
+    return (part for (part,) in _batches(files, parse, "examples"))
+
+
+def first_image(files: Files) -> bytes:
+    """Pixels of the first example.
+
+    Raises:
+      TrainerError: there is none.
+    """
+
+    def parse(serialized: tf.Tensor) -> tuple[tf.Tensor]:
+        return (tf.io.parse_example(serialized, _IMAGE)["image"],)
+
+    for (images,) in _batches(files, parse, "examples", size=1):
+        return images[0]
+    raise TrainerError(f"{files.name}: no examples found")
+
+
+def _batches(files: Files, parse, what: str, size: int = _BATCH) -> Iterator[tuple]:
+    compressions = ["GZIP" if path.endswith(".gz") else "" for path in files.paths]
+    records = tf.data.Dataset.from_tensor_slices((list(files.paths), compressions)).interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=_PARALLEL_FILES,
+        block_length=size,
+        num_parallel_calls=_PARALLEL_FILES,
+        deterministic=True,
+    )
+    parsed = records.batch(size).map(parse, num_parallel_calls=2, deterministic=True)
+    try:
+        yield from parsed.prefetch(2).as_numpy_iterator()
+    except tf.errors.OpError as error:
+        raise TrainerError(
+            f"{files.name}: not {what} as Transform writes them "
+            f"({' '.join(error.message.split())[:200]})"
+        ) from error
