@@ -8,7 +8,7 @@ from trainer import feed, loop, losses, networks
 from trainer import step as steps
 from trainer.data import Dataset
 from trainer.noise import Noise, Purpose
-from trainer.options import ModelOptions, OptimizerOptions, TrainingOptions
+from trainer.options import ModelOptions, OptimizerOptions, PenaltyOptions, TrainingOptions
 from trainer.state import State
 
 BATCH = 8
@@ -32,9 +32,9 @@ def _strategy(replicas):
     )
 
 
-def _state(strategy, classes=3, options=OPTIONS, model=MODEL):
+def _state(strategy, classes=3, options=OPTIONS):
     with strategy.scope():
-        return State(model, options, image_size=16, channels=1, classes=classes)
+        return State(MODEL, options, image_size=16, channels=1, classes=classes)
 
 
 def _noise(replicas):
@@ -84,15 +84,17 @@ def test_noise_other_seed_step_sub_step_or_purpose_is_other_noise():
     assert len(set(drawn)) == len(drawn)
 
 
-def _gradients(replicas):
+def _gradients(replicas, images=IMAGES, prepare=lambda state: None, **training):
     """Sums over replicas for the first batch: critic's and generator's gradients, metrics."""
+    options = OPTIONS.model_copy(update=training)
     strategy = _strategy(replicas)
-    state, noise = _state(strategy), _noise(replicas)
+    state, noise = _state(strategy, options=options), _noise(replicas)
+    prepare(state)
     size = BATCH // replicas
 
     def value(context):
         first = context.replica_id_in_sync_group * size
-        return IMAGES[first : first + size], LABELS[first : first + size]
+        return images[first : first + size], LABELS[first : first + size]
 
     def own(pick):
         return strategy.experimental_distribute_values_from_function(
@@ -102,11 +104,11 @@ def _gradients(replicas):
     @tf.function(autograph=False)
     def run(images, labels):
         gradients, metrics = strategy.run(
-            lambda x, y: steps.critic_gradients(state, OPTIONS, noise, x, y, _int(0), _int(0)),
+            lambda x, y: steps.critic_gradients(state, options, noise, x, y, _int(0), _int(0)),
             args=(images, labels),
         )
         other, more = strategy.run(
-            lambda y: steps.generator_gradients(state, OPTIONS, noise, y, _int(0)), args=(labels,)
+            lambda y: steps.generator_gradients(state, options, noise, y, _int(0)), args=(labels,)
         )
         add_up = tf.distribute.ReduceOp.SUM
         return [strategy.reduce(add_up, x, axis=None) for x in (*gradients, *other, metrics, more)]
@@ -119,15 +121,85 @@ def one_replica():
     return _gradients(1)
 
 
-@pytest.mark.parametrize("replicas", REPLICAS[1:])
-def test_gradients_and_metrics_on_replicas_equal_one_replica(one_replica, replicas):
-    whole, parts = one_replica, _gradients(replicas)
+def _assert_same(whole, parts):
+    """Critic's and generator's gradients within 1e-6 of their norms, metrics alike."""
     critic = len(_state(tf.distribute.get_strategy()).critic.trainable_variables)
     for part in (slice(0, critic), slice(critic, -2)):
         a, b = (np.concatenate([g.ravel() for g in x[part]]) for x in (whole, parts))
         assert np.linalg.norm(a - b) <= 1e-6 * np.linalg.norm(a)
     for a, b in zip(whole[-2:], parts[-2:], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("replicas", REPLICAS[1:])
+def test_gradients_and_metrics_on_replicas_equal_one_replica(one_replica, replicas):
+    _assert_same(one_replica, _gradients(replicas))
+
+
+@pytest.mark.parametrize(("replicas", "pieces"), [(1, 4), (2, 2)])
+def test_gradients_in_pieces_equal_those_of_the_whole(one_replica, replicas, pieces):
+    _assert_same(one_replica, _gradients(replicas, accumulation_steps=pieces))
+
+
+@pytest.mark.parametrize(("replicas", "pieces"), [(1, 1), (2, 1), (2, 2)])
+def test_gradients_weight_decay_counts_once(one_replica, replicas, pieces):
+    decayed = _gradients(replicas, l2_weight=0.5, accumulation_steps=pieces)
+    state = _state(tf.distribute.get_strategy())
+    variables = state.critic.trainable_variables + state.generator.trainable_variables
+    kernels = 0
+    for variable, plain, found in zip(variables, one_replica, decayed, strict=False):
+        is_kernel = "kernel" in variable.name and "projection" not in variable.name
+        kernels += is_kernel
+        expected = plain + 0.5 * variable.numpy() * is_kernel
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=variable.name)
+    assert kernels >= 5
+
+
+def test_gradients_horizontal_flip_mirrors_half_of_the_real_images():
+    numbers = _noise(1).uniform(Purpose.FLIP, _int(0), _int(0)).numpy().ravel()
+    mirrored = IMAGES.copy()
+    mirrored[:BATCH][numbers < 0.5] = IMAGES[:BATCH][numbers < 0.5][:, :, ::-1]
+    assert 0 < (numbers < 0.5).sum() < BATCH
+    _assert_same(_gradients(1, images=mirrored), _gradients(2, horizontal_flip=True))
+
+
+def test_gradients_weight_clipping_has_no_penalty_and_still_measures_the_norm(one_replica):
+    options = PenaltyOptions(kind="weight_clipping")
+    *_, critic_metrics, _ = _gradients(1, penalty=options)
+    loss, wasserstein, penalty, norm = critic_metrics
+    assert loss == -wasserstein
+    assert penalty == 0.0
+    assert norm == pytest.approx(one_replica[-2][3], rel=1e-5)
+
+
+def test_gradients_one_sided_penalty_leaves_a_flat_critic_alone():
+    """With every norm below 1 the gradient is that of no penalty at all."""
+
+    def flatten(state):
+        for layer in ("score", "projection"):
+            kernel = state.variables()[f"critic/{layer}/kernel"]
+            kernel.assign(kernel * 1e-3)
+
+    none, one_sided, two_sided = (
+        _gradients(1, prepare=flatten, penalty=PenaltyOptions(kind=kind))
+        for kind in ("weight_clipping", "one_sided", "two_sided")
+    )
+    assert none[-2][3] < 0.1
+    np.testing.assert_allclose(one_sided[0], none[0], rtol=1e-5, atol=1e-8)
+    assert not np.allclose(two_sided[0], none[0], rtol=0.1, atol=1e-8)
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_gradients_bfloat16_convolutions_agree_with_float32(one_replica, replicas):
+    """As far as 8 bits of precision go, with the penalty in; and everything else is float32."""
+    found = _gradients(replicas, precision="mixed_bfloat16")
+    assert {value.dtype for value in found} == {np.dtype(np.float32)}
+    critic = len(_state(tf.distribute.get_strategy()).critic.trainable_variables)
+    for part in (slice(0, critic), slice(critic, -2)):
+        a, b = (np.concatenate([g.ravel() for g in x[part]]) for x in (one_replica, found))
+        difference = np.linalg.norm(a - b) / np.linalg.norm(a)
+        assert 1e-5 < difference < 0.05  # 0: bfloat16 was not used at all
+    np.testing.assert_allclose(found[-2], one_replica[-2], rtol=0.05, atol=0.02)
 
 
 def test_gradients_and_metrics_equal_means_over_the_batch(one_replica):
@@ -161,10 +233,12 @@ def test_gradients_and_metrics_equal_means_over_the_batch(one_replica):
     np.testing.assert_allclose(generator_metrics, [generator_loss], rtol=1e-5)
 
 
-def _train(replicas, classes=3):
-    """Weights and the last metrics after three steps."""
+def _train(replicas, classes=3, damage=lambda state: None, **training):
+    """Weights, the last metrics and the extremes after three steps."""
+    options = OPTIONS.model_copy(update=training)
     strategy = _strategy(replicas)
-    state = _state(strategy, classes)
+    state = _state(strategy, classes, options)
+    damage(state)
     order = feed.BatchOrder(len(IMAGES), seed=5, batch_size=BATCH, critic_steps=2)
     batches = feed.Feed(
         Dataset.of_arrays(IMAGES, LABELS),
@@ -174,10 +248,10 @@ def _train(replicas, classes=3):
         critic_steps=2,
         steps_per_call=3,
     )
-    outcome = loop.build(state, OPTIONS, strategy)(*batches.chunk(0), 0, 3)
+    outcome = loop.build(state, options, strategy)(*batches.chunk(0), 0, 3)
     batches.close()
     networks_ = (state.generator, state.critic, state.ema_generator)
-    return [network.get_weights() for network in networks_], outcome.last
+    return [network.get_weights() for network in networks_], outcome.last, outcome.extremes
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +260,7 @@ def trained_on_one():
 
 
 def test_training_on_four_replicas_ends_in_the_same_weights(trained_on_one):
-    weights, metrics = _train(4)
+    weights, metrics, _ = _train(4)
     for whole, parts in zip(trained_on_one[0], weights, strict=True):
         for a, b in zip(whole, parts, strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
@@ -220,8 +294,45 @@ def test_training_moves_both_networks_by_adam_on_the_mean_gradient(trained_on_on
         np.testing.assert_allclose(end, expected, rtol=0, atol=1e-7)
 
 
+def test_training_tells_the_largest_values_of_all_steps(trained_on_one):
+    _, last, extremes = trained_on_one
+    assert extremes["weights"] == 0.0
+    assert all(extremes[name] >= abs(value) for name, value in last.items())
+    assert any(extremes[name] > abs(value) * 1.001 for name, value in last.items())
+
+
+@pytest.mark.parametrize("name", ["generator/project/kernel", "critic_optimizer/v/score/kernel"])
+def test_training_variable_that_is_not_finite_is_told(name):
+    """Of a weight; of a second moment too, whose weight would stay as it is for ever."""
+
+    def damage(state):
+        variable = state.variables()[name]
+        variable.assign(tf.fill(variable.shape, np.inf))
+
+    _, _, extremes = _train(2, damage=damage)
+    assert extremes["weights"] == np.inf
+
+
+def test_training_weight_clipping_bounds_every_weight_of_the_critic():
+    clipping = PenaltyOptions(kind="weight_clipping", clip_value=0.02)
+    (generator, critic, _), metrics, _ = _train(2, penalty=clipping)
+    assert max(np.abs(weight).max() for weight in critic) == np.float32(0.02)
+    assert max(np.abs(weight).max() for weight in generator) > 0.1
+    assert metrics["gradient_penalty"] == 0.0
+
+
+def test_training_linear_decay_ends_at_a_step_size_of_zero():
+    options = OPTIONS.model_copy(
+        update={"steps": 3, "optimizer": OptimizerOptions(learning_rate_decay="linear")}
+    )
+    state = _state(tf.distribute.get_strategy(), options=options)
+    for optimizer, updates in ((state.generator_optimizer, 3), (state.critic_optimizer, 6)):
+        rates = [float(optimizer._learning_rate(update)) for update in range(updates + 1)]
+        np.testing.assert_allclose(rates, 2e-4 * (1 - np.arange(updates + 1) / updates), atol=1e-10)
+
+
 def test_training_unconditional_ignores_labels():
-    weights, metrics = _train(1, classes=0)
+    weights, metrics, _ = _train(1, classes=0)
     assert np.isfinite(list(metrics.values())).all()
     assert all(np.isfinite(w).all() for network in weights for w in network)
 
