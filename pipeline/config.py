@@ -11,18 +11,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import pydantic
-import yaml
 from pydantic import model_validator
 
-from pipeline import describe
-from trainer.options import IMAGE_SIZES, ModelOptions, Options, Real, TrainingOptions, option
+from trainer import settings
+from trainer.options import (
+    IMAGE_SIZES,
+    SERVED,
+    ModelOptions,
+    Options,
+    Real,
+    TrainingOptions,
+    check_together,
+    option,
+)
+from trainer.settings import ConfigError
+from trainer.tuning import TuningOptions
 
 PRESETS_DIR = Path(__file__).with_name("presets")
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be used; the message is one line for the user."""
 
 
 class DataOptions(Options):
@@ -118,9 +123,15 @@ class Config(Options):
     data: DataOptions = DataOptions()
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
+    tuning: TuningOptions = TuningOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     serving: ServingOptions = ServingOptions()
     runtime: RuntimeOptions = RuntimeOptions()
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Config:
+        check_together(self.model, self.training)
+        return self
 
     @property
     def root(self) -> Path:
@@ -134,16 +145,21 @@ class Config(Options):
         return _absolute(given) if given else str(self.root / "schema" / "schema.pbtxt")
 
     @property
+    def warm_start_path(self) -> str | None:
+        """Weights to begin with that `training.warm_start` names by path: absolute, or a URL."""
+        given = self.training.warm_start
+        return None if given is None or given == SERVED else _absolute(given)
+
+    @property
     def push_destination(self) -> str:
         """Folder of served versions: absolute, or a URL as it is."""
         given = self.serving.push_destination
-        if given is None:
-            return str(self.root / "serving")
-        return given if "://" in given else _absolute(given)
+        return str(self.root / "serving") if given is None else _absolute(given)
 
 
 def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
+    """A local path in full; a URL as it is."""
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
 def presets() -> dict[str, str]:
@@ -165,33 +181,15 @@ def load(source: str | None, overrides: Sequence[str] = (), root: str | None = N
     Raises:
       ConfigError: one line naming the key, what was given and what is allowed.
     """
-    tree = _read_yaml(source) if source is not None else {}
+    tree = _read(source) if source is not None else {}
     for override in overrides:
-        _apply_override(tree, override)
+        settings.override(tree, override)
     if root is not None:
-        _put(tree, ["runtime", "root"], root, "--root")
-    try:
-        return Config.model_validate(tree)
-    except pydantic.ValidationError as error:
-        raise ConfigError(describe.problem(error, Config)) from error
+        settings.put(tree, ["runtime", "root"], root, "--root")
+    return settings.validate(Config, tree)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML, but no key twice: PyYAML takes the last one without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuses a mapping in which a key stands twice."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key.value!r} stands there twice", key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
-def _read_yaml(source: str) -> dict[str, Any]:
+def _read(source: str) -> dict[str, Any]:
     path = Path(source)
     if not path.suffix and not path.is_file():
         path = PRESETS_DIR / f"{source}.yaml"
@@ -200,38 +198,4 @@ def _read_yaml(source: str) -> dict[str, Any]:
             f"configuration {source!r}: no such file or preset; "
             f"give a YAML file or one of: {', '.join(presets())}"
         )
-    try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except OSError as error:
-        raise ConfigError(f"configuration {source!r}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"configuration {source!r}: not YAML: {describe.flat(error)}") from error
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise ConfigError(
-            f"configuration {source!r}: got a {type(tree).__name__} at top level; "
-            f"allowed: the sections {', '.join(Config.model_fields)}"
-        )
-    return tree
-
-
-def _apply_override(tree: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"--set {override}: not of the form section.key=value")
-    try:
-        value = yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--set {override}: value is not YAML: {describe.flat(error)}") from error
-    _put(tree, key.strip().split("."), value, f"--set {override}")
-
-
-def _put(tree: dict[str, Any], keys: list[str], value: Any, where: str) -> None:
-    for depth, key in enumerate(keys[:-1], start=1):
-        if tree.get(key) is None:
-            tree[key] = {}
-        tree = tree[key]
-        if not isinstance(tree, dict):
-            raise ConfigError(f"{where}: {'.'.join(keys[:depth])} is not a section")
-    tree[keys[-1]] = value
+    return settings.read(path, list(Config.model_fields))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
+from trainer import lock
 
 
 class RootBusyError(RuntimeError):
@@ -21,18 +20,12 @@ def held(root: Path) -> Iterator[None]:
     Raises:
       RootBusyError: where another process holds it.
     """
-    root.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(root / ".lock")
-    holder = root / ".lock.holder"
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        who = holder.read_text().strip() if holder.exists() else "unknown process"
-        raise RootBusyError(
-            f"{root} is in use by another run ({who}); wait for it, or give another --root"
-        ) from None
-    try:
-        holder.write_text(f"process {os.getpid()}\n")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock.held(root))
+        except lock.FolderBusyError as error:
+            raise RootBusyError(
+                f"{root} is in use by another run ({error.holder}); "
+                "wait for it, or give another --root"
+            ) from None
         yield
-    finally:
-        lock.release()

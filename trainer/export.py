@@ -7,11 +7,16 @@ import os
 from collections.abc import Sequence
 
 import tensorflow as tf
+import tf_keras
 
 from trainer import class_names as names_file
 from trainer import networks
 from trainer.options import ModelOptions
 from trainer.step import State, to_float, to_pixels
+
+#: Attributes of a loaded model that hold its variables, by name as in `State.variables`.
+GENERATOR_WEIGHTS = "generator_weights"
+CRITIC_WEIGHTS = "critic_weights"
 
 #: Nothing here is Python control flow: converting Keras' own code would only take time.
 function = functools.partial(tf.function, autograph=False)
@@ -80,8 +85,10 @@ def _module(state: State, model: ModelOptions) -> tf.Module:
         return {"critic": networks.call(critic, to_float(image), label)}
 
     module = tf.Module()
-    # The variables only: a Keras object tracked here would ask for Keras when loaded.
-    module.weights = [*generator.variables, *critic.variables]
+    # The variables only: a Keras object tracked here would ask for Keras when loaded. By name, so
+    # that another training can begin with them.
+    setattr(module, GENERATOR_WEIGHTS, _by_name(generator))
+    setattr(module, CRITIC_WEIGHTS, _by_name(critic))
     batch = {
         "latent": tf.TensorSpec([None, model.latent_dim], tf.float32, name="latent"),
         "image": tf.TensorSpec([None, size, size, channels], tf.uint8, name="image"),
@@ -92,6 +99,10 @@ def _module(state: State, model: ModelOptions) -> tf.Module:
     else:
         _unconditional_signatures(module, generate, sample, score, batch)
     return module
+
+
+def _by_name(network: tf_keras.Model) -> dict[str, tf.Variable]:
+    return {variable.name.partition(":")[0]: variable for variable in network.variables}
 
 
 def _unconditional_signatures(module, generate, sample, score, batch) -> None:

@@ -35,7 +35,7 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
     [
         ("training.stepps=3", "training.stepps: unknown key; allowed: steps, "),
         ("trainning=3", "trainning: unknown key; allowed: data, model, training"),
-        ("training.penalty.wait=1", "training.penalty.wait: unknown key; allowed: weight"),
+        ("training.penalty.wait=1", "training.penalty.wait: unknown key; allowed: kind, weight"),
         ("training.steps=abc", "training.steps: got 'abc'; allowed: a whole number >= 1"),
         ("training.steps=1.5", "training.steps: got 1.5; allowed: a whole number >= 1"),
         ("training.steps=true", "training.steps: got True; allowed: a whole number >= 1"),
