@@ -140,7 +140,9 @@ class Training:
             if self._weights:
                 self._weights.assign_to(self.state)
             self._save()  # what training returns to; and shows early that the disk can be written
-            return f"from {self._weights.description}" if self._weights else "from the start"
+            return (
+                f"with the weights of {self._weights.path}" if self._weights else "from the start"
+            )
         self._history = found[1] if found else self._checkpoints.restore(step)
         return f"going on from step {step}"
 
