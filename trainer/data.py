@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
 import itertools
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from trainer import records
+from trainer.columns import Collector, Columns
 from trainer.errors import TrainerError
-from trainer.image_cache import Columns, ImageCache
+from trainer.image_cache import ImageCache
 from trainer.options import IMAGE_SIZES
 
 _REPORT_SECONDS = 10.0
@@ -25,17 +26,22 @@ class Dataset:
     """Images and labels, in the order of their ids.
 
     Attributes:
-      fingerprint: hash of ids, pixels and labels, whatever files they came from and wherever they
-        are held.
       image_shape: height, width, channels.
-      classes: largest label + 1; 0 where there are no labels.
     """
 
-    fingerprint: str
     image_shape: tuple[int, int, int]
-    classes: int
-    _pixels: np.ndarray  # uint8 [N, H * W * C], in the order they were read
+    _pixels: np.ndarray  # uint8 [N, H * W * C], in the order of reading
     _columns: Columns
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of ids, pixels and labels, whatever files they came from and wherever they are."""
+        return self._columns.fingerprint
+
+    @property
+    def classes(self) -> int:
+        """Largest label + 1; 0 where there are no labels."""
+        return self._columns.classes
 
     def __len__(self) -> int:
         return len(self._columns.rows)
@@ -49,7 +55,7 @@ class Dataset:
         Returns:
           images uint8 [..., H, W, C] and labels int32 [...]; zeros without labels.
         """
-        images = self._pixels[self._columns.rows[indices]]
+        images = self._pixels.take(self._columns.rows[indices], axis=0)
         return images.reshape(*indices.shape, *self.image_shape), self._columns.labels[indices]
 
     @classmethod
@@ -76,12 +82,12 @@ class Dataset:
                 f"allowed: whole numbers [{len(images)}], one for each image"
             )
         pixels = np.ascontiguousarray(images).reshape(len(images), -1)
+        ids = np.char.zfill(np.arange(len(images)).astype("S"), 20)
         values = np.zeros(len(images), np.int64) if labels is None else labels
-        index = _Index("labels", labelled=labels is not None)
-        index.add(
-            records.Part(np.char.zfill(np.arange(len(images)).astype("S"), 20), pixels, values)
-        )
-        return _dataset(pixels, index.columns(), images.shape[1:])
+        collector = Collector("labels", labelled=labels is not None)
+        collector.add(records.Part(ids, pixels, values))
+        height, width, channels = images.shape[1:]
+        return cls((height, width, channels), pixels, collector.columns())
 
 
 def load(
@@ -115,9 +121,9 @@ def load(
     cache = ImageCache(cache_dir, files.paths, image_bytes=image_bytes, labelled=labelled)
     found = cache.open()
     if found and found[0].nbytes > memory_bytes:
-        return _dataset(*found, shape)
-    index = _Index(files.name, labelled=labelled)
-    parts = _watched(records.read(files, image_bytes=image_bytes), index, report)
+        return Dataset(shape, *found)
+    collector = Collector(files.name, labelled=labelled)
+    parts = _watched(records.read(files, shape), collector, report)
     held: collections.deque[np.ndarray] = collections.deque()
     held_bytes = 0
     for part in parts:
@@ -125,23 +131,22 @@ def load(
         held_bytes += part.nbytes
         if held_bytes > memory_bytes:
             everything = itertools.chain(_drain(held), parts)
-            return _dataset(*cache.build(everything, index.columns, report), shape)
-    columns = index.columns()
-    pixels = np.empty((len(columns.rows), image_bytes), np.uint8)
+            return Dataset(shape, *cache.build(everything, collector.columns, report))
+    pixels = np.empty((held_bytes // image_bytes, image_bytes), np.uint8)
     first = 0
     for part in _drain(held):
         pixels[first : first + len(part)] = part
         first += len(part)
-    return _dataset(pixels, columns, shape)
+    return Dataset(shape, pixels, collector.columns())
 
 
 def _watched(
-    parts: Iterable[records.Part], index: _Index, report: Callable[[str], None]
+    parts: Iterable[records.Part], collector: Collector, report: Callable[[str], None]
 ) -> Iterator[np.ndarray]:
-    """The pixels of what is read, once the index has the rest; says so when it takes long."""
+    """The pixels of what is read, once the collector has the rest; says so when it takes long."""
     images, reported = 0, time.monotonic()
     for part in parts:
-        index.add(part)
+        collector.add(part)
         images += len(part.ids)
         if time.monotonic() - reported > _REPORT_SECONDS:
             reported = time.monotonic()
@@ -153,77 +158,6 @@ def _drain(held: collections.deque[np.ndarray]) -> Iterator[np.ndarray]:
     """Takes parts out one by one: each may be let go of before the next is used."""
     while held:
         yield held.popleft()
-
-
-def _dataset(pixels: np.ndarray, columns: Columns, shape: tuple[int, int, int]) -> Dataset:
-    return Dataset(columns.fingerprint, tuple(shape), columns.classes, pixels, columns)
-
-
-class _Index:
-    """Gathers what is known of examples beside their pixels, in the order of reading.
-
-    Args:
-      name: of the data, for messages.
-      labelled: whether labels count.
-    """
-
-    def __init__(self, name: str, *, labelled: bool):
-        self._name = name
-        self._labelled = labelled
-        self._ids: list[np.ndarray] = []
-        self._labels: list[np.ndarray] = []
-        self._digests: list[bytes] = []
-
-    def add(self, part: records.Part) -> None:
-        """Takes some examples in.
-
-        Raises:
-          TrainerError: one has no label, or a negative one.
-        """
-        labels = part.labels if self._labelled else np.zeros_like(part.labels)
-        wrong = np.flatnonzero((labels < 0) | (labels >= 2**31))
-        if len(wrong):
-            label, example_id = labels[wrong[0]], part.ids[wrong[0]].decode(errors="replace")
-            given = "no label" if label == records.NO_LABEL else f"the label {label}"
-            raise TrainerError(
-                f"{self._name}: got {given} for example {example_id}; "
-                "allowed: whole numbers from 0, for every example or for none"
-            )
-        labels = labels.astype(np.int32)
-        self._ids.append(part.ids)
-        self._labels.append(labels)
-        # One digest an example: then neither the order of reading matters nor where pixels are.
-        self._digests.extend(
-            hashlib.sha256(b"%d:%b%b" % (len(name), name, label.data) + pixels.data).digest()
-            for name, label, pixels in zip(part.ids, labels, part.pixels, strict=True)
-        )
-
-    def columns(self) -> Columns:
-        """Everything in the order of ids.
-
-        Raises:
-          TrainerError: no examples, or two with the same id.
-        """
-        if not self._ids:
-            raise TrainerError(f"{self._name}: no examples found")
-        ids, labels = np.concatenate(self._ids), np.concatenate(self._labels)
-        rows = np.argsort(ids, kind="stable")
-        ids = ids[rows]
-        twice = np.flatnonzero(ids[1:] == ids[:-1])
-        if len(twice):
-            raise TrainerError(
-                f"{self._name}: got {len(twice)} examples with the id of another one, such as "
-                f"{ids[twice[0]].decode(errors='replace')}; allowed: every example once"
-            )
-        digest = hashlib.sha256()
-        for row in rows:
-            digest.update(self._digests[row])
-        return Columns(
-            rows=rows.astype(np.int64),
-            labels=labels[rows],
-            classes=int(labels.max()) + 1 if self._labelled else 0,
-            fingerprint=digest.hexdigest(),
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +215,7 @@ def load_arrays(path: str) -> Dataset:
     """
     try:
         images, labels = _arrays(Path(path))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise TrainerError(
             f"data {path}: cannot be read ({' '.join(str(error).split())}); allowed: an .npz file "
             "with images and perhaps labels, or a folder with images.npy and perhaps labels.npy"

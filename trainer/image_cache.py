@@ -15,10 +15,10 @@ that processes of one machine write a file once, and unfinished ones of a dead p
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import BinaryIO
 import numpy as np
 import tensorflow as tf
 
+from trainer.columns import Columns
 from trainer.errors import TrainerError
 
 #: A run's training and evaluation images; others make room.
@@ -35,23 +36,6 @@ _MAGIC = b"tfx-wgan images 1\n"
 _SUFFIX, _PART = ".images", ".part"
 #: Images whose pixels are checked when a file is opened, spread over it.
 _CHECKED = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """What is known of every example beside its pixels.
-
-    Attributes:
-      rows: int64 [N], the place of an example's pixels, in the order of ids.
-      labels: int32 [N], in the order of ids.
-      classes: largest label + 1; 0 where there are no labels.
-      fingerprint: of the data set.
-    """
-
-    rows: np.ndarray
-    labels: np.ndarray
-    classes: int
-    fingerprint: str
 
 
 class ImageCache:
@@ -75,9 +59,10 @@ class ImageCache:
         """The images as a read-only map, uint8 [N, image_bytes], if the file is there and sound."""
         try:
             found = _open(self._path, self._image_bytes)
-            os.utime(self._path)  # used now
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        with contextlib.suppress(OSError):  # another user's
+            os.utime(self._path)  # used now
         return found
 
     def build(
@@ -197,7 +182,12 @@ def _open(path: Path, image_bytes: int) -> tuple[np.ndarray, Columns]:
 
 
 def _map(path: Path, images: int, image_bytes: int) -> np.ndarray:
-    return np.memmap(path, np.uint8, "r", shape=(images, image_bytes)).view(np.ndarray)
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), images * image_bytes, access=mmap.ACCESS_READ)
+    if len(mapped) > os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE:
+        # Nothing that is read ahead would still be there when it is wanted.
+        mapped.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(mapped, np.uint8).reshape(images, image_bytes)
 
 
 def _checksum(pixels: np.ndarray, columns: Columns) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -66,25 +66,26 @@ def find(patterns: Sequence[str]) -> Files:
     return files
 
 
-def read(files: Files, *, image_bytes: int) -> Iterator[Part]:
+def read(files: Files, image_shape: tuple[int, int, int]) -> Iterator[Part]:
     """Reads examples some at a time, several files at once, always in the same order.
 
     Args:
       files: TFRecords; names ending in `.gz` are gzip.
-      image_bytes: size of every image.
+      image_shape: height, width, channels of every image.
 
     Raises:
-      TrainerError: no such examples.
+      TrainerError: other examples, or none at all.
     """
+    height, width, channels = image_shape
+    size = height * width * channels
 
     def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         parsed = tf.io.parse_example(serialized, _IMAGE | _ID | _LABEL)
         pixels = tf.io.decode_raw(parsed["image"], tf.uint8)
         pixels = tf.reshape(pixels, [tf.shape(serialized)[0], -1])
-        tf.debugging.assert_equal(tf.shape(pixels)[1], image_bytes, "bytes in an image")
-        return parsed["example_id"], pixels, parsed["label"]
+        return parsed["example_id"], tf.ensure_shape(pixels, [None, size]), parsed["label"]
 
-    for ids, pixels, labels in _batches(files, parse, f"examples of {image_bytes} bytes"):
+    for ids, pixels, labels in _batches(files, parse, f"{height}x{width}x{channels} examples"):
         yield Part(ids.astype("S"), pixels, labels)
 
 
@@ -116,7 +117,10 @@ def first_image(files: Files) -> bytes:
     raise TrainerError(f"{files.name}: no examples found")
 
 
-def _batches(files: Files, parse, what: str, size: int = _BATCH) -> Iterator[tuple]:
+def _batches(
+    files: Files, parse: Callable[[tf.Tensor], tuple], what: str, size: int = _BATCH
+) -> Iterator[tuple]:
+    """What `parse` makes of `size` serialized examples at a time; `what` they should be."""
     compressions = ["GZIP" if path.endswith(".gz") else "" for path in files.paths]
     records = tf.data.Dataset.from_tensor_slices((list(files.paths), compressions)).interleave(
         tf.data.TFRecordDataset,
