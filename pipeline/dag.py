@@ -88,7 +88,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
         custom_config={
             "job": _training_job(config),
             # What its two processes run; how models are sampled or judged later is not of it.
-            "source": source_hash("trainer.entrypoint", "trainer.__main__"),
+            "source": source_hash("trainer.entrypoint", "trainer.process"),
         },
     )
 

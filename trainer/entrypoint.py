@@ -14,39 +14,43 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pydantic
 import tensorflow as tf
 
-from trainer import result
+from trainer import result, settings
 from trainer.errors import EXIT_INTERRUPTED, TrainerError, TrainingInterrupted
 from trainer.options import TrainingJob
-from trainer.progress import CONSOLE_VARIABLE
+from trainer.progress import CONSOLE_VARIABLE, console
 
 
 def run_fn(fn_args: Any) -> None:
     """Trains as the Trainer's custom configuration says.
 
     Args:
-      fn_args: `tfx.components.FnArgs`, of which `train_files`, `eval_files`, `transform_output`,
-        `serving_model_dir`, `model_run_dir` and `custom_config` are read. The last holds `job`:
-        JSON of a `TrainingJob` without files, folders of this execution and class names.
+      fn_args: `tfx.components.FnArgs`, of which `train_files`, `eval_files`,
+        `transform_graph_path`, `serving_model_dir`, `model_run_dir`, `base_model`,
+        `hyperparameters` and `custom_config` are read. The last holds `job`: JSON of a
+        `TrainingJob` without files, folders of this execution and class names.
 
     Raises:
       TrainingInterrupted: the training was told to stop and has saved its state.
       TrainerError: the job is wrong, or training failed; one line.
     """
-    run_job(make_job(fn_args))
+    job = make_job(fn_args, fn_args.serving_model_dir, fn_args.model_run_dir)
+    run_job(with_tuned(job, (fn_args.hyperparameters or {}).get("values", {})))
 
 
-def make_job(fn_args: Any) -> TrainingJob:
+def make_job(fn_args: Any, export_dir: str, log_dir: str) -> TrainingJob:
     """The complete job: custom configuration, files of this execution, class names.
 
     Args:
       fn_args: see `run_fn`.
+      export_dir: where the SavedModel is written.
+      log_dir: where TensorBoard's event files are written.
 
     Raises:
       TrainerError: the custom configuration holds no valid job, or asks for labels that the
@@ -54,15 +58,17 @@ def make_job(fn_args: Any) -> TrainingJob:
     """
     try:
         given = json.loads(fn_args.custom_config["job"])
+        served = _served(fn_args.base_model)
         job = TrainingJob.model_validate_json(
             json.dumps(
                 {
                     **given,
-                    "class_names": read_class_names(fn_args.transform_output),
+                    "class_names": read_class_names(fn_args.transform_graph_path),
                     "train_files": _patterns(fn_args.train_files),
                     "eval_files": _patterns(fn_args.eval_files),
-                    "export_dir": fn_args.serving_model_dir,
-                    "log_dir": fn_args.model_run_dir,
+                    "warm_start_dir": served or given.get("warm_start_dir"),
+                    "export_dir": export_dir,
+                    "log_dir": log_dir,
                 }
             )
         )
@@ -76,17 +82,46 @@ def make_job(fn_args: Any) -> TrainingJob:
     return job
 
 
-def read_class_names(transform_output: str | None) -> tuple[str, ...]:
+def with_tuned(job: TrainingJob, values: Mapping[str, Any]) -> TrainingJob:
+    """A job with training options that a search has found.
+
+    Args:
+      job: to change.
+      values: by the option's path below `training`, e.g. `penalty.weight`.
+
+    Raises:
+      TrainerError: an option is unknown, or its value is not allowed.
+    """
+    tree = json.loads(job.model_dump_json())
+    for name, value in values.items():
+        settings.put(tree, ["training", *name.split(".")], value, "hyperparameters")
+    try:
+        return TrainingJob.model_validate_json(json.dumps(tree))
+    except pydantic.ValidationError as error:
+        raise TrainerError(f"hyperparameters: {'; '.join(_problems(error))}") from error
+
+
+def _served(base_model: str | None) -> str | None:
+    """The folder of the model that is served now; None where nothing is."""
+    if base_model is None:
+        return None
+    if tf.io.gfile.exists(os.path.join(base_model, "saved_model.pb")):
+        return base_model
+    print("training.warm_start: no model is served yet; beginning with new weights", file=console())
+    return None
+
+
+def read_class_names(transform_graph: str | None) -> tuple[str, ...]:
     """Label names by class id, from the Transform output's vocabulary.
 
     Args:
-      transform_output: folder of the Transform graph, or None.
+      transform_graph: folder of the Transform graph, or None.
 
     Returns:
       The names: the vocabulary has one a line, the last one first. Empty when unlabelled.
     """
-    path = os.path.join(transform_output or "", "transform_fn", "assets", "label")
-    if not transform_output or not tf.io.gfile.exists(path):
+    path = os.path.join(transform_graph or "", "transform_fn", "assets", "label")
+    if not transform_graph or not tf.io.gfile.exists(path):
         return ()
     with tf.io.gfile.GFile(path, "rb") as file:
         lines = file.read().decode("utf-8").split("\n")
@@ -108,7 +143,7 @@ def run_job(job: TrainingJob) -> None:
         path.write_text(job.model_dump_json(), encoding="utf-8")
         console = os.environ.get(CONSOLE_VARIABLE)
         child = subprocess.Popen(
-            [sys.executable, "-m", "trainer", str(path), "--while-stdin-open"],
+            [sys.executable, "-m", "trainer.process", str(path), "--while-stdin-open"],
             stdin=subprocess.PIPE,  # never written to; it ends when this process does
             env=os.environ | {"PYTHONPATH": _python_path()},
             pass_fds=(int(console),) if console else (),

@@ -12,7 +12,7 @@ import pytest
 from components.provenance import source_hash, sources
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-TRAINER = ("trainer.entrypoint", "trainer.__main__")
+TRAINER = ("trainer.entrypoint", "trainer.process")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def hash_in(copy):
     [
         (
             TRAINER,
-            {"trainer/step.py", "trainer/losses.py", "trainer/export.py", "trainer/__main__.py"},
+            {"trainer/step.py", "trainer/losses.py", "trainer/export.py", "trainer/process.py"},
             {"trainer/sampling.py", "trainer/quality/frechet.py"},
         ),
         (

@@ -29,11 +29,18 @@ def fn_args(job, tmp_path):
     return {
         "train_files": [str(Path(job.train_files[0]).parent / "*")],
         "eval_files": [],
-        "transform_output": str(tmp_path / "transform"),
+        "transform_graph_path": str(tmp_path / "transform"),
         "serving_model_dir": job.export_dir,
         "model_run_dir": job.log_dir,
+        "base_model": None,
+        "hyperparameters": None,
         "custom_config": {"job": json.dumps(given), "source": "0"},
     }
+
+
+def _make(fn_args):
+    given = SimpleNamespace(**fn_args) if isinstance(fn_args, dict) else fn_args
+    return entrypoint.make_job(given, given.serving_model_dir, given.model_run_dir)
 
 
 def _with_job(fn_args, **changes):
@@ -44,24 +51,56 @@ def _with_job(fn_args, **changes):
 
 
 def test_make_job_takes_class_names_from_the_vocabulary_in_order_of_id(fn_args, job):
-    made = entrypoint.make_job(SimpleNamespace(**fn_args))
+    made = _make(fn_args)
     assert made.class_names == ("left", "right")
     assert made.training == job.training
     assert made.export_dir == job.export_dir
-    unlabelled = entrypoint.make_job(SimpleNamespace(**fn_args | {"transform_output": "/none"}))
+    unlabelled = _make(fn_args | {"transform_graph_path": "/none"})
     assert unlabelled.class_names == ()
 
 
 def test_make_job_conditional_without_labels_is_one_line(fn_args):
-    fn_args["transform_output"] = None
+    fn_args["transform_graph_path"] = None
     with pytest.raises(TrainerError, match=r"model\.conditional: got true, but the data has no"):
-        entrypoint.make_job(_with_job(fn_args, model={"conditional": True}))
+        _make(_with_job(fn_args, model={"conditional": True}))
 
 
 @pytest.mark.parametrize("changes", [{"training": {"stepps": 1}}, {"image_size": "big"}])
 def test_make_job_unknown_or_wrong_key_is_one_line(fn_args, changes):
     with pytest.raises(TrainerError, match=r"not a training job: .*(stepps|image_size)") as error:
-        entrypoint.make_job(_with_job(fn_args, **changes))
+        _make(_with_job(fn_args, **changes))
+    assert "\n" not in str(error.value)
+
+
+def test_make_job_begins_with_the_served_model_where_there_is_one(fn_args, tmp_path, capsys):
+    fn_args["base_model"] = str(tmp_path / "Format-Serving")
+    assert _make(fn_args).warm_start_dir is None
+    assert "training.warm_start: no model is served yet" in capsys.readouterr().err
+    Path(fn_args["base_model"]).mkdir()
+    Path(fn_args["base_model"], "saved_model.pb").touch()
+    assert _make(fn_args).warm_start_dir == fn_args["base_model"]
+
+
+def test_make_job_keeps_the_configured_weights_to_begin_with(fn_args):
+    job = json.loads(fn_args["custom_config"]["job"]) | {"warm_start_dir": "/some/export"}
+    fn_args["custom_config"] = {"job": json.dumps(job)}
+    assert _make(fn_args).warm_start_dir == "/some/export"
+
+
+def test_with_tuned_replaces_training_options_and_nothing_else(job):
+    tuned = entrypoint.with_tuned(job, {"penalty.weight": 3, "critic_steps": 1})
+    assert tuned.training.penalty.weight == 3.0
+    assert tuned.training.critic_steps == 1
+    penalty = tuned.training.penalty.model_copy(update={"weight": job.training.penalty.weight})
+    back = {"penalty": penalty, "critic_steps": job.training.critic_steps}
+    assert tuned.training.model_copy(update=back) == job.training
+    assert tuned.model_copy(update={"training": job.training}) == job
+
+
+@pytest.mark.parametrize("values", [{"penalty.wait": 3}, {"critic_steps": 0}])
+def test_with_tuned_unknown_or_wrong_option_is_one_line(job, values):
+    with pytest.raises(TrainerError, match=r"^hyperparameters: training\.") as error:
+        entrypoint.with_tuned(job, values)
     assert "\n" not in str(error.value)
 
 
@@ -95,13 +134,13 @@ def test_run_fn_told_to_stop_saves_and_the_next_run_goes_on(fn_args, tmp_path):
     """First by a signal that run_fn passes on; then by the death of the trainer's parent."""
     endless = _with_job(fn_args, training={"steps": 10**6, "steps_per_call": 2})
     threading.Thread(target=_terminate_at, args=(os.getpid(), tmp_path, 4)).start()
-    with pytest.raises(TrainingInterrupted, match="interrupted and saved at step"):
+    with pytest.raises(TrainingInterrupted, match=r"interrupted at step \d+ of \d+ and saved"):
         entrypoint.run_fn(endless)
     step = _saved_step(tmp_path)
     path = tmp_path / "job.json"
-    path.write_text(entrypoint.make_job(endless).model_dump_json())
+    path.write_text(_make(endless).model_dump_json())
     child = subprocess.Popen(
-        [sys.executable, "-m", "trainer", str(path), "--while-stdin-open"],
+        [sys.executable, "-m", "trainer.process", str(path), "--while-stdin-open"],
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -139,22 +178,5 @@ def _lines(tmp_path):
 
 
 def _saved_step(tmp_path):
-    names = [p.stem for p in (tmp_path / "work").glob("*/checkpoints/*.index")]
-    return max(int(name.removeprefix("ckpt-")) for name in names)
-
-
-@pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_main_not_a_job_exits_2_with_one_line(tmp_path, content):
-    path = tmp_path / "job.json"
-    if content is not None:
-        path.write_text(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "trainer", str(path)],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "not a training job" in done.stderr
+    names = [path.name for path in (tmp_path / "work").glob("*/checkpoints/step-????????")]
+    return max(int(name.removeprefix("step-")) for name in names)
