@@ -80,7 +80,7 @@ def read(path: str, step: int, signature: Signature) -> tuple[History, list[tf.T
     prefix = os.path.join(path, BUNDLE)
     try:
         if _hash(_read_bytes(f"{prefix}.index")) != record["index"]:
-            raise UnusableError(f"{BUNDLE}.index is damaged")
+            raise UnusableError(f"its {BUNDLE}.index is damaged")
         with tf.device("/CPU:0"):
             tensors = tf.raw_ops.RestoreV2(
                 prefix=prefix,
@@ -123,6 +123,21 @@ def move(path: str, target: str) -> None:
     tf.io.gfile.makedirs(target)
     for name in sorted(names(path), key=lambda name: name == RECORD):
         tf.io.gfile.rename(os.path.join(path, name), os.path.join(target, name))
+    tf.io.gfile.rmtree(path)
+
+
+def remove(path: str, *, through: str) -> None:
+    """Deletes a checkpoint's folder, which is at no moment half a checkpoint.
+
+    Args:
+      path: of the folder.
+      through: temporary name for it on a local disk. Elsewhere its record goes first.
+    """
+    if is_local(path):
+        move(path, through)
+        path = through
+    elif tf.io.gfile.exists(os.path.join(path, RECORD)):
+        tf.io.gfile.remove(os.path.join(path, RECORD))
     tf.io.gfile.rmtree(path)
 
 

@@ -17,7 +17,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
 
 import tensorflow as tf
 
@@ -26,8 +26,9 @@ from trainer.checkpoint_files import REFUSALS, UnusableError
 from trainer.errors import TrainerError
 from trainer.history import History
 
-#: A checkpoint that is being replaced by another of its step is `old-`, until that is in place.
-_NAME = re.compile(r"(?:old-)?step-(\d{8,})")
+#: In front of the name of a checkpoint that is being replaced by another of its step.
+_ASIDE = "old-"
+_NAME = re.compile(rf"(?:{_ASIDE})?step-(\d{{8,}})")
 _TEMPORARY = "tmp-"
 
 
@@ -75,8 +76,8 @@ class Checkpoints:
         self._report = report
         self._token = uuid.uuid4().hex[:12]
         self._swept = False
-        self._thread = ThreadPoolExecutor(1, "checkpoints")  # joined when the process ends
-        self._writing: Future[None] | None = None
+        self._thread = futures.ThreadPoolExecutor(1, "checkpoints")  # joined when the process ends
+        self._writing: futures.Future[None] | None = None
         self._newest: int | None = None
         self._histories: dict[int, History] = {}
         self._broken: set[int] = set()
@@ -104,9 +105,10 @@ class Checkpoints:
         Returns:
           Newest step that is known to be saved whole; None: none is.
         """
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
+        if self._writing is not None:
+            futures.wait([self._writing])  # interrupted in here, it is waited for next time
+            written, self._writing = self._writing, None
+            written.result()
         return self._newest
 
     def close(self) -> None:
@@ -187,6 +189,9 @@ class Checkpoints:
     def _assign(self, step: int, history: History, tensors: list[tf.Tensor]) -> None:
         for variable, tensor in zip(self._variables.values(), tensors, strict=True):
             variable.assign(tensor)
+        self._remember(step, history)
+
+    def _remember(self, step: int, history: History) -> None:
         self._newest = step
         self._histories[step] = history
         self._broken.discard(step)
@@ -208,9 +213,7 @@ class Checkpoints:
                 "training goes on"
             )
             return
-        self._newest = step
-        self._histories[step] = history
-        self._broken.discard(step)
+        self._remember(step, history)
         try:
             self._delete_old(step)
         except REFUSALS as error:
@@ -220,18 +223,15 @@ class Checkpoints:
             )
 
     def _put(self, temporary: str, step: int) -> None:
-        """Gives a filled folder its name. One of this step is set aside, and deleted after."""
-        path, old = self._final(step), self._aside(step)
+        """Gives a filled folder its name; one that has it is set aside."""
+        path, aside = self._place(step), self._place(step, _ASIDE)
         if tf.io.gfile.isdir(path):
-            if tf.io.gfile.isdir(old):
-                self._remove(old)
-            files.move(path, old)
+            self._remove(aside)
+            files.move(path, aside)
         files.move(temporary, path)
-        if tf.io.gfile.isdir(old):
-            self._remove(old)
 
     def _delete_old(self, step: int) -> None:
-        """Deletes what need not be kept, up to `step`, the step just saved."""
+        """Deletes what need not be kept, up to `step`, which was just saved."""
         there = [other for other in self.steps() if other <= step]
         histories = {other: self._history(other) for other in there}
         whole = {other: history for other, history in histories.items() if history is not None}
@@ -240,6 +240,8 @@ class Checkpoints:
         for other in there:
             if other not in kept:
                 self._delete(other)
+            elif tf.io.gfile.isdir(self._place(other)):
+                self._remove(self._place(other, _ASIDE))
 
     def _history(self, step: int) -> History | None:
         """Of a checkpoint that is there; None: it is broken."""
@@ -256,21 +258,14 @@ class Checkpoints:
         self._report(f"checkpoint of step {step} is passed over: {error}")
 
     def _delete(self, step: int) -> None:
-        for path in (self._aside(step), self._final(step)):
-            if tf.io.gfile.isdir(path):
-                self._remove(path)
+        self._remove(self._place(step, _ASIDE))
+        self._remove(self._place(step))
         self._histories.pop(step, None)
         self._broken.discard(step)
 
     def _remove(self, path: str) -> None:
-        """Deletes a checkpoint's folder, which is at no moment half a checkpoint."""
-        if files.is_local(path):
-            doomed = self._temporary(os.path.basename(path))
-            files.move(path, doomed)
-            path = doomed
-        elif tf.io.gfile.exists(os.path.join(path, files.RECORD)):
-            tf.io.gfile.remove(os.path.join(path, files.RECORD))
-        tf.io.gfile.rmtree(path)
+        if tf.io.gfile.isdir(path):
+            files.remove(path, through=self._temporary(os.path.basename(path)))
 
     def _sweep(self) -> None:
         if self._swept or not tf.io.gfile.isdir(self._folder):
@@ -281,16 +276,13 @@ class Checkpoints:
                 with contextlib.suppress(*REFUSALS):  # in nobody's way
                     tf.io.gfile.rmtree(os.path.join(self._folder, name))
 
-    def _final(self, step: int) -> str:
-        return os.path.join(self._folder, f"step-{step:08d}")
-
-    def _aside(self, step: int) -> str:
-        return os.path.join(self._folder, f"old-step-{step:08d}")
+    def _place(self, step: int, aside: str = "") -> str:
+        return os.path.join(self._folder, f"{aside}step-{step:08d}")
 
     def _path(self, step: int) -> str:
         """Where the checkpoint of a step is: set aside, if a kill came between two renamings."""
-        path, old = self._final(step), self._aside(step)
-        return old if tf.io.gfile.isdir(old) and not tf.io.gfile.isdir(path) else path
+        path, aside = self._place(step), self._place(step, _ASIDE)
+        return aside if tf.io.gfile.isdir(aside) and not tf.io.gfile.isdir(path) else path
 
     def _temporary(self, what: int | str) -> str:
         return os.path.join(self._folder, f"{_TEMPORARY}{self._token}-{what}")
