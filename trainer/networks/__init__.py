@@ -9,13 +9,13 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras
 
-from trainer.networks import dcgan
-from trainer.networks.layers import LayerNorm
+from trainer.networks import dcgan, resnet
+from trainer.networks.norms import LayerNorm, SyncBatchNorm
 from trainer.options import IMAGE_SIZES, ModelOptions
 
-__all__ = ["LayerNorm", "build_critic", "build_generator", "call"]
+__all__ = ["LayerNorm", "SyncBatchNorm", "build_critic", "build_generator", "call"]
 
-_ARCHITECTURES = {"dcgan": dcgan}
+_ARCHITECTURES = {"dcgan": dcgan, "resnet": resnet}
 
 
 def build_generator(

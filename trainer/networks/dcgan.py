@@ -25,7 +25,7 @@ def generator(
 ) -> tf_keras.Model:
     """See `networks.build_generator`."""
     base, doublings = plan(image_size)
-    make = Layers("generator", **making)
+    make = Layers("generator", fan="in", **making)
     kind = options.generator_norm
     # A normalisation takes the bias of the layer before it away; without one it is needed.
     bias = kind == "none"
@@ -47,7 +47,7 @@ def critic(
 ) -> tf_keras.Model:
     """See `networks.build_critic`."""
     _, halvings = plan(image_size)
-    make = Layers("critic", **making)
+    make = Layers("critic", fan="in", **making)
     kind = options.critic_norm
     image, label = make.input([image_size, image_size, channels], "image"), make.label()
     x = image
