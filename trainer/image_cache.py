@@ -129,6 +129,9 @@ class ImageCache:
 
 
 def _identity(path: str) -> tuple[str, int, int]:
+    if "://" not in path:  # TensorFlow would round the time to seconds
+        local = os.stat(path)
+        return os.path.abspath(path), local.st_size, local.st_mtime_ns
     status = tf.io.gfile.stat(path)
     return path, int(status.length), int(status.mtime_nsec)
 

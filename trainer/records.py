@@ -57,10 +57,14 @@ def find(patterns: Sequence[str]) -> Files:
     """Files or glob patterns, local or remote, to files.
 
     Raises:
-      TrainerError: there are none.
+      TrainerError: there are none, or nobody knows.
     """
-    paths = sorted({path for pattern in patterns for path in tf.io.gfile.glob(pattern)})
-    files = Files(tuple(patterns), tuple(paths))
+    files = Files(tuple(patterns), ())
+    try:
+        paths = {path for pattern in patterns for path in tf.io.gfile.glob(pattern)}
+    except tf.errors.OpError as error:
+        raise TrainerError(f"{files.name}: cannot be looked for ({_brief(error)})") from error
+    files = dataclasses.replace(files, paths=tuple(sorted(paths)))
     if not paths:
         raise TrainerError(f"{files.name}: no examples found")
     return files
@@ -134,6 +138,9 @@ def _batches(
         yield from parsed.prefetch(2).as_numpy_iterator()
     except tf.errors.OpError as error:
         raise TrainerError(
-            f"{files.name}: not {what} as Transform writes them "
-            f"({' '.join(error.message.split())[:200]})"
+            f"{files.name}: not {what} as Transform writes them ({_brief(error)})"
         ) from error
+
+
+def _brief(error: tf.errors.OpError) -> str:
+    return " ".join(error.message.split())[:200]
