@@ -209,7 +209,12 @@ class Training:
                 or is_due(end, options.checkpoint_every_steps, options)
             ):
                 self._save()
-            if self._is_done():
+            if end < options.steps and self._is_done():
+                self._progress.report(
+                    f"training ends at step {end}: no better validation distance in "
+                    f"{options.early_stop_validations} validations "
+                    "(training.early_stop_validations)"
+                )
                 return
             if stop:
                 self._stop(end)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 
 from trainer import folder, grid, networks, noise
+from trainer.checkpoint_files import REFUSALS, reason
+from trainer.errors import TrainerError
 from trainer.noise import Purpose
 from trainer.options import TrainingJob
 from trainer.state import State
@@ -21,6 +24,8 @@ GRID = 8
 
 class Monitor:
     """Curves, histograms and samples; only the chief has one.
+
+    Everything that writes raises TrainerError where there is no room, or no right, to write.
 
     `metrics.jsonl` is in the stable folder, TensorBoard's files are in the execution's own.
 
@@ -38,6 +43,7 @@ class Monitor:
         state: State,
         clock: Callable[[], float] = time.monotonic,
     ):
+        self._work_dir, self._log_dir = work_dir, job.log_dir
         self._state = state
         self._clock = clock
         self._images_per_step = job.training.global_batch_size * job.training.critic_steps
@@ -46,11 +52,13 @@ class Monitor:
         )
         self._label = tf.range(GRID * GRID, dtype=tf.int64) % max(state.classes, 1)
         self._file = folder.MetricsFile(os.path.join(work_dir, "metrics.jsonl"))
-        self._board = tf.summary.create_file_writer(job.log_dir)
+        with self._writing():
+            self._board = tf.summary.create_file_writer(job.log_dir)
 
     def begin(self, step: int) -> None:
         """Forgets lines beyond a step: they belong to a past that is trained again."""
-        self._file.cut(step)
+        with self._writing():
+            self._file.cut(step)
         self._since = (self._clock(), step)
 
     def metrics(
@@ -74,8 +82,9 @@ class Monitor:
             **(measured.metrics() if measured else {}),
             "images_per_second": round(steps * self._images_per_step / max(seconds, 1e-9), 1),
         }
-        self._file.append({"step": step, **values})
-        with self._board.as_default(step=step):
+        with self._writing():
+            self._file.append({"step": step, **values})
+        with self._writing(), self._board.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
             if measured:
@@ -88,9 +97,21 @@ class Monitor:
         latent = tf.cast(self._latent, self._state.dtype)
         images = to_pixels(networks.call(self._state.ema_generator, latent, label))
         picture = grid.tile(images.numpy(), columns=GRID)
-        with self._board.as_default(step=step):
+        with self._writing(), self._board.as_default(step=step):
             tf.summary.image("samples", picture[None])
 
     def close(self) -> None:
         """Writes what is still in memory."""
-        self._board.close()
+        with self._writing():
+            self._board.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except REFUSALS as error:
+            raise TrainerError(
+                f"metrics and samples in {self._work_dir} and {self._log_dir} cannot be written "
+                f"({reason(error)}): training was stopped, its checkpoints are whole; make room "
+                "and run the same command again"
+            ) from error

@@ -42,19 +42,31 @@ def _write(path: Path, images: np.ndarray, labels: np.ndarray | None) -> None:
 @pytest.fixture(scope="session")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """TFRecord of 40 labelled 16x16 grey images: bright squares, left (0) or right (1)."""
-    images = np.zeros([40, 16, 16, 1], np.uint8)
-    labels = np.arange(40) % 2
-    for i, image in enumerate(images):
-        first = 2 + 8 * labels[i]
-        image[4:12, first : first + 4] = 120 + 3 * i
     path = tmp_path_factory.mktemp("data") / "train-00000-of-00001.gz"
-    _write(path, images, labels)
+    _write(path, *_squares(40, brightness=120))
     return path
 
 
+@pytest.fixture(scope="session")
+def heldout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 more of them."""
+    path = tmp_path_factory.mktemp("data") / "eval-00000-of-00001.gz"
+    _write(path, *_squares(20, brightness=121))
+    return path
+
+
+def _squares(count: int, brightness: int) -> tuple[np.ndarray, np.ndarray]:
+    images = np.zeros([count, 16, 16, 1], np.uint8)
+    labels = np.arange(count) % 2
+    for i, image in enumerate(images):
+        first = 2 + 8 * labels[i]
+        image[4:12, first : first + 4] = brightness + 3 * i
+    return images, labels
+
+
 @pytest.fixture
-def job(examples: Path, tmp_path: Path) -> TrainingJob:
-    """A tiny conditional job over `examples`."""
+def job(examples: Path, heldout: Path, tmp_path: Path) -> TrainingJob:
+    """A tiny conditional job over `examples`, validated against `heldout`."""
     return TrainingJob.model_validate(
         {
             "model": {"latent_dim": 8, "generator_channels": 4, "critic_channels": 4},
@@ -66,11 +78,13 @@ def job(examples: Path, tmp_path: Path) -> TrainingJob:
                 "log_every_steps": 2,
                 "sample_every_steps": 3,
                 "checkpoint_every_steps": 4,
+                "validate_every": 3,
             },
             "image_size": 16,
             "channels": 1,
             "class_names": ("left", "right"),
             "train_files": (str(examples),),
+            "eval_files": (str(heldout),),
             "work_dir": str(tmp_path / "work"),
             "export_dir": str(tmp_path / "export"),
             "log_dir": str(tmp_path / "log"),

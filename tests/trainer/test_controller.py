@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from trainer import controller, folder, strategy
+from trainer.controller import Training
 from trainer.errors import TrainerError, TrainingInterrupted
-from trainer.options import TrainingOptions
+from trainer.options import GuardOptions, OptimizerOptions, TrainingOptions
 from trainer.result import RESULT_FILE
 
 
@@ -18,9 +19,12 @@ def _changed(job, **training):
     return job.model_copy(update={"training": job.training.model_copy(update=training)})
 
 
+def _result(job):
+    return json.loads(Path(job.log_dir, RESULT_FILE).read_text())
+
+
 def _folder(job):
-    found = json.loads(Path(job.log_dir, RESULT_FILE).read_text())
-    return Path(found["work_dir"])
+    return Path(_result(job)["work_dir"])
 
 
 def _metrics(work_dir):
@@ -32,12 +36,27 @@ def _metrics(work_dir):
 
 
 def _weights(work_dir):
-    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(work_dir / "checkpoints")))
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if name not in ("_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter/.ATTRIBUTES/VARIABLE_VALUE")
-    }
+    newest = max((work_dir / "checkpoints").glob("step-*"))
+    reader = tf.train.load_checkpoint(str(newest / "variables"))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def _exported(job):
+    """Kernels of the convolutions in the SavedModel, by shape."""
+    reader = tf.train.load_checkpoint(str(Path(job.export_dir, "variables", "variables")))
+    kernels = {n: s for n, s in reader.get_variable_to_shape_map().items() if len(s) == 4}
+    return {tuple(shape): reader.get_tensor(name) for name, shape in kernels.items()}
+
+
+def _saved(work_dir):
+    return [int(p.name.removeprefix("step-")) for p in sorted((work_dir / "checkpoints").glob("*"))]
+
+
+def _assert_same_weights(first, second):
+    first, second = _weights(first), _weights(second)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
 
 
 def _stop_after(calls):
@@ -48,8 +67,9 @@ def _stop_after(calls):
 def test_run_resumed_twice_equals_uninterrupted(job, tmp_path):
     controller.run(job)
     whole = _folder(job)
-    assert [line["step"] for line in _metrics(whole)] == [2, 4, 6]
-    assert set(_metrics(whole)[0]) == {
+    lines = _metrics(whole)
+    assert [line["step"] for line in lines] == [2, 3, 4, 6]
+    every = {
         "step",
         "critic_loss",
         "generator_loss",
@@ -57,20 +77,36 @@ def test_run_resumed_twice_equals_uninterrupted(job, tmp_path):
         "gradient_penalty",
         "gradient_norm",
     }
+    validated = every | {"validation_distance", "validation_wasserstein", "sample_deviation"}
+    assert [set(line) for line in lines] == [every, validated, every, validated]
     again = job.model_copy(update={"work_dir": str(tmp_path / "again")})
     for calls, step in ((1, 3), (0, 4)):
-        with pytest.raises(TrainingInterrupted, match=rf"saved at step {step} of 6"):
+        with pytest.raises(TrainingInterrupted, match=rf"saved at step {step}: run the same"):
             controller.run(again, interrupted=_stop_after(calls))
     # What a crash may leave: lines of steps that are trained again, one of them cut off.
     path = tmp_path / "again" / whole.name / "metrics.jsonl"
     path.write_text(path.read_text() + '{"step": 6, "critic_loss": 1.0}\n{"step": 6, "cri')
     controller.run(again)
     assert _folder(again).name == whole.name
-    assert _metrics(_folder(again)) == _metrics(whole)
-    first, second = _weights(whole), _weights(_folder(again))
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)
+    assert _metrics(_folder(again)) == lines
+    _assert_same_weights(whole, _folder(again))
+
+
+def test_run_newest_checkpoint_broken_goes_on_from_the_one_before(job, tmp_path, capsys):
+    controller.run(job)
+    again = job.model_copy(update={"work_dir": str(tmp_path / "again")})
+    with pytest.raises(TrainingInterrupted):
+        controller.run(again, interrupted=_stop_after(2))
+    work_dir = tmp_path / "again" / _folder(job).name
+    data = work_dir / "checkpoints" / "step-00000004" / "variables.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    capsys.readouterr()
+    controller.run(again)
+    shown = capsys.readouterr().err
+    assert "checkpoint of step 4 is passed over" in shown
+    assert "going on from step 3" in shown
+    assert _metrics(_folder(again)) == _metrics(_folder(job))
+    _assert_same_weights(_folder(job), _folder(again))
 
 
 def test_run_finished_before_only_exports(job, capsys):
@@ -93,10 +129,38 @@ def _sample(job):
     return model.sample(tf.constant(3), tf.constant(1, tf.int64))["image"].numpy()
 
 
-def test_run_keeps_the_newest_checkpoints(job):
-    controller.run(_changed(job, checkpoint_every_steps=1, keep_checkpoints=2))
-    files = {p.stem for p in (_folder(job) / "checkpoints").glob("*.index")}
-    assert files == {"ckpt-5", "ckpt-6"}
+def test_run_keeps_the_newest_checkpoints_and_the_best_and_exports_it(job, capsys):
+    # So large a step size that the first validation is the best one.
+    wild = OptimizerOptions(generator_learning_rate=0.3)
+    job = _changed(
+        job,
+        steps=9,
+        optimizer=wild,
+        checkpoint_every_steps=1,
+        keep_checkpoints=2,
+        guard=GuardOptions(max_distance_factor=1e6, min_sample_deviation=0.0),
+    )
+    controller.run(job)
+    work_dir = _folder(job)
+    distances = {
+        line["step"]: line["validation_distance"]
+        for line in _metrics(work_dir)
+        if "validation_distance" in line
+    }
+    assert list(distances) == [3, 6, 9]
+    best = min(distances, key=distances.get)
+    assert best < 9, "the case needs a best step that is not the last"
+    assert _saved(work_dir) == sorted({best, 8, 9})
+    result = _result(job)
+    assert (result["steps"], result["exported_step"]) == (9, best)
+    assert result["best_validation_distance"] == distances[best]
+    assert f"exporting step {best}" in capsys.readouterr().err
+    reader = tf.train.load_checkpoint(
+        str(work_dir / "checkpoints" / f"step-{best:08d}" / "variables")
+    )
+    exported = _exported(job)
+    kernel = reader.get_tensor("ema_generator/up_1/kernel")
+    np.testing.assert_array_equal(exported[kernel.shape], kernel)
 
 
 def test_run_labels_not_wanted_trains_unconditionally(job):
@@ -108,14 +172,167 @@ def test_run_labels_not_wanted_trains_unconditionally(job):
 
 def test_run_on_two_replicas_says_so_and_writes_the_same_folder(job, capsys):
     controller.run(_changed(job, steps=1))
-    one = _folder(job)
+    one, weights = _folder(job), _weights(_folder(job))
     controller.run(
-        _changed(job, steps=1, replicas=2).model_copy(update={"work_dir": job.work_dir + "-2"})
+        _changed(job, steps=1, replicas=2, accumulation_steps=2).model_copy(
+            update={"work_dir": job.work_dir + "-2"}
+        )
     )
     assert _folder(job).name == one.name
     assert "logical CPU devices, 2 replicas (picked by auto)" in capsys.readouterr().err
     for a, b in zip(_metrics(one), _metrics(_folder(job)), strict=True):
         assert a == pytest.approx(b, rel=1e-3)
+    assert weights.keys() == _weights(_folder(job)).keys()
+
+
+def _training(job, damage):
+    """A training that is damaged once, at step 5; and the steps at which it has been asked."""
+    seen = []
+
+    def interrupted():
+        seen.append(training.step)
+        if seen.count(5) == 1 and training.step == 5:
+            damage(training.state.variables())
+        return False
+
+    training = Training(job, strategy.connect(job.training), interrupted)
+    return training, seen
+
+
+def _nan(variables):
+    kernel = variables["critic/score/kernel"]
+    kernel.assign(kernel * np.nan)
+
+
+def _white(variables):
+    for network in ("generator", "ema_generator"):
+        kernel, bias = (variables[f"{network}/to_image/{name}"] for name in ("kernel", "bias"))
+        kernel.assign(tf.zeros_like(kernel))
+        bias.assign(tf.fill(bias.shape, 10.0))
+
+
+@pytest.mark.parametrize(
+    ("damage", "guard", "words", "to_step"),
+    [
+        (_nan, {}, "critic_loss is not a finite number", 4),
+        (_white, {}, "sample_deviation is 0", 3),
+        (_white, {"min_sample_deviation": 0.0}, "validation_distance is", 3),
+    ],
+)
+def test_run_fault_goes_back_to_a_good_checkpoint_with_other_data(
+    job, capsys, damage, guard, words, to_step
+):
+    job = _changed(job, log_every_steps=1, guard=GuardOptions(max_distance_factor=1.5, **guard))
+    controller.run(job)
+    plain = _metrics(_folder(job))
+    hurt = job.model_copy(update={"work_dir": job.work_dir + "-hurt"})
+    training, seen = _training(hurt, damage)
+    capsys.readouterr()
+    training.run()
+    shown = capsys.readouterr().err
+    assert f"step 6: {words}" in shown
+    assert f"going back to step {to_step}, with the data in another order (1 of at most 3" in shown
+    assert _result(hurt)["rollbacks"] == 1
+    found = _metrics(_folder(hurt))
+    assert [line["step"] for line in found] == [1, 2, 3, 4, 5, 6]
+    assert found[:to_step] == plain[:to_step]
+    assert found[to_step] != plain[to_step]  # the same images in the same order: the same numbers
+    assert np.isfinite([value for line in found for value in line.values()]).all()
+    assert seen == [1, 2, 3, 4, 5, *range(to_step + 1, 6)]
+
+
+def test_run_interrupted_after_a_rollback_equals_uninterrupted(job, tmp_path):
+    job = _changed(job, log_every_steps=1, steps=9)
+    training, _ = _training(job, _nan)
+    training.run()
+    again = job.model_copy(update={"work_dir": str(tmp_path / "again")})
+    training, seen = _training(again, _nan)
+    ask = training._interrupted
+    training._interrupted = lambda: ask() or 7 in seen
+    with pytest.raises(TrainingInterrupted, match="saved at step 7"):
+        training.run()
+    controller.run(again)
+    assert _result(again)["rollbacks"] == 1
+    assert _metrics(_folder(again)) == _metrics(_folder(job))
+    _assert_same_weights(_folder(job), _folder(again))
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        (
+            {"optimizer": OptimizerOptions(critic_learning_rate=1e38)},
+            r"critic_loss is not a finite number since step \d",
+        ),
+        (
+            {"guard": GuardOptions(max_gradient_norm=1e-3, max_rollbacks=2)},
+            r"gradient_norm is \d.*, above training\.guard\.max_gradient_norm=0\.001 since step 0",
+        ),
+        (
+            {"guard": GuardOptions(max_gradient_penalty=1e-3, max_rollbacks=0)},
+            r"after 0 returns .*gradient_penalty is \d.*max_gradient_penalty=0\.001 since step 0",
+        ),
+    ],
+)
+def test_run_fault_that_comes_back_ends_with_a_diagnosis(job, capsys, training, words):
+    job = _changed(job, **training)
+    allowed = job.training.guard.max_rollbacks
+    with pytest.raises(TrainerError, match=words) as error:
+        controller.run(job)
+    line = str(error.value)
+    assert "\n" not in line
+    assert f"after {allowed} returns to a checkpoint" in line
+    assert "; try a smaller training.optimizer.critic_learning_rate" in line
+    assert line.count("before it, at step") == allowed
+    assert capsys.readouterr().err.count("going back to step") == allowed
+    assert not Path(job.export_dir).exists()
+    saved = list(Path(job.work_dir).glob("*/checkpoints/step-*"))
+    assert saved  # the last good one stays
+
+
+def test_run_stalled_validation_ends_early_and_stays_ended(job, capsys):
+    still = OptimizerOptions(generator_learning_rate=1e-30, critic_learning_rate=1e-30)
+    job = _changed(job, steps=30, optimizer=still, early_stop_validations=2)
+    controller.run(job)
+    assert (_result(job)["steps"], _result(job)["exported_step"]) == (9, 3)
+    assert "training ends at step 9" in capsys.readouterr().err
+    before = _metrics(_folder(job))
+    controller.run(job)
+    assert _result(job)["steps"] == 9
+    assert _metrics(_folder(job)) == before
+
+
+def test_run_metrics_cannot_be_written_stops_with_whole_checkpoints(job, tmp_path):
+    """A full disk, as far as this one file goes."""
+
+    def damage(variables):
+        path = next((tmp_path / "work").glob("*/metrics.jsonl"))
+        path.unlink()
+        path.symlink_to("/dev/full")
+
+    training, _ = _training(job, damage)
+    with pytest.raises(TrainerError, match=r"cannot be written \(No space left on device\)"):
+        training.run()
+    next((tmp_path / "work").glob("*/metrics.jsonl")).unlink()
+    controller.run(job)
+    assert _result(job)["steps"] == 6
+
+
+def test_run_begins_with_the_weights_of_an_earlier_export(job, capsys):
+    controller.run(job)
+    other = {"export_dir": job.export_dir + "-2", "log_dir": job.log_dir + "-2"}
+    warm = job.model_copy(update={"warm_start_dir": job.export_dir, **other})
+    warm = _changed(warm, steps=1)
+    controller.run(warm)
+    assert f"with the weights of {job.export_dir}" in capsys.readouterr().err
+    assert _folder(warm) != _folder(job)
+    first = tf.train.load_checkpoint(
+        str(_folder(warm) / "checkpoints" / "step-00000000" / "variables")
+    )
+    exported = _exported(job)
+    for name in ("generator/up_1/kernel", "ema_generator/up_1/kernel", "critic/down_1/kernel"):
+        value = first.get_tensor(name)
+        np.testing.assert_array_equal(exported[value.shape], value)
 
 
 def test_run_without_data_is_one_line(job):
@@ -124,21 +341,23 @@ def test_run_without_data_is_one_line(job):
 
 
 def test_key_changes_with_what_decides_the_weights_only(job):
-    key = folder.key(job, "data")
-    assert folder.key(job, "other data") != key
+    key = folder.key(job, train="data", heldout="more")
+    assert folder.key(job, train="other data", heldout="more") != key
+    assert folder.key(job, train="data") != key
+    assert folder.key(job, train="data", heldout="more", warm_start="served") != key
     other = (
         _changed(job, seed=1),
         _changed(job, steps=7),
         job.model_copy(update={"class_names": ("a", "b")}),
         job.model_copy(update={"model": job.model.model_copy(update={"critic_channels": 5})}),
     )
-    assert key not in {folder.key(changed, "data") for changed in other}
+    assert key not in {folder.key(changed, train="data", heldout="more") for changed in other}
     same = (
-        _changed(job, replicas=4, strategy="mirrored"),
+        _changed(job, replicas=4, strategy="mirrored", accumulation_steps=2),
         _changed(job, checkpoint_every_steps=1, keep_checkpoints=1, steps_per_call=1),
         job.model_copy(update={"export_dir": "elsewhere", "train_files": ("elsewhere",)}),
     )
-    assert {folder.key(unchanged, "data") for unchanged in same} == {key}
+    assert {folder.key(unchanged, train="data", heldout="more") for unchanged in same} == {key}
 
 
 @pytest.mark.parametrize("start", [0, 7])
@@ -149,6 +368,7 @@ def test_calls_end_at_every_event_and_are_never_too_long(start):
         log_every_steps=15,
         sample_every_steps=100,
         checkpoint_every_steps=20,
+        validate_every=26,
     )
     calls = list(controller.calls(start, options))
     assert calls[0][0] == start
@@ -156,7 +376,7 @@ def test_calls_end_at_every_event_and_are_never_too_long(start):
     assert all(0 < end - first <= 10 for first, end in calls)
     assert all(a[1] == b[0] for a, b in itertools.pairwise(calls))
     ends = {end for _, end in calls}
-    assert {15, 20, 30, 40, 45} <= ends
+    assert {15, 20, 26, 30, 40, 45, 52} <= ends
     due = {end for end in ends if controller.is_due(end, 15, options)}
     assert due == {15, 30, 45, 53}
 
@@ -176,5 +396,5 @@ def test_connect_named_tpu_that_is_not_there_is_one_line(choice):
 def test_connect_batch_that_the_devices_do_not_divide_is_one_line():
     options = TrainingOptions(global_batch_size=64)
     options = options.model_copy(update={"replicas": 3})  # as 3 devices found by themselves
-    with pytest.raises(TrainerError, match="got 64, which 3 replicas do not divide"):
+    with pytest.raises(TrainerError, match="got 64, which 3 replicas times"):
         strategy.connect(options)
