@@ -14,6 +14,7 @@ import click
 
 from pipeline import config as configuration
 from pipeline import describe
+from trainer import settings
 
 _EPILOG = """\b
 Exit codes:
@@ -105,12 +106,14 @@ def run(config: configuration.Config, as_json: bool) -> None:
 
 
 def _check_input(config: configuration.Config) -> None:
-    """Refuses an input that has no images in it, before anything is imported or written."""
+    """Refuses files that are not there, before anything is imported or written."""
     from components.image_example_gen import sources
 
     try:
         sources.open_source(config.data.input, config.data.format)
-    except sources.SourceError as error:
+        if config.warm_start_path:
+            settings.check_weights(config.warm_start_path)
+    except (sources.SourceError, configuration.ConfigError) as error:
         raise UserError(str(error), 2) from error
     if config.data.schema_file and not os.path.isfile(config.schema_path):
         raise UserError(f"data.schema_file {config.data.schema_file}: no such file", 2)

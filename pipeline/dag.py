@@ -17,7 +17,7 @@ from components.served_model.component import ServedModel
 from components.serving_validator.component import ServingValidator
 from pipeline import gate
 from pipeline.config import Config
-from trainer.options import TrainingJob
+from trainer.options import SERVED, TrainingJob
 
 #: Beam runs in this process: at laptop sizes its workers cost more to start than they save.
 _LOCAL_BEAM_ARGS = ["--runner=DirectRunner", "--direct_running_mode=in_memory"]
@@ -78,11 +78,18 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     )
     transform.add_upstream_node(data_gate)
 
+    # What training begins with, and with which options, where that is not simply configured.
+    warm_start = _warm_start(config)
+    base_model = warm_start.outputs["model"] if warm_start else None
+    tuner = _tuner(config, transform, base_model)
+
     # WGAN-GP under tf.distribute, in a process of its own.
     trainer = tfx.components.Trainer(
         run_fn="trainer.run_fn",
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
+        base_model=base_model,
+        hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         train_args=tfx.proto.TrainArgs(splits=["train"], num_steps=config.training.steps),
         eval_args=tfx.proto.EvalArgs(splits=["eval"]),
         custom_config={
@@ -128,6 +135,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
             example_validator,
             data_gate,
             transform,
+            *filter(None, [warm_start, tuner]),
             trainer,
             served_model,
             evaluator,
@@ -142,13 +150,43 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     )
 
 
+def _warm_start(config: Config) -> ServedModel | None:
+    """What is served before training, if training is to begin with it."""
+    if config.training.warm_start != SERVED:
+        return None
+    return ServedModel(push_destination=config.push_destination).with_id("WarmStartModel")
+
+
+def _tuner(
+    config: Config, transform: tfx.components.Transform, base_model: Any
+) -> tfx.components.Tuner | None:
+    """The search for training options, if there is to be one."""
+    if not config.tuning.trials:
+        return None
+    return tfx.components.Tuner(
+        tuner_fn="trainer.tuning.tuner_fn",
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        base_model=base_model,
+        train_args=tfx.proto.TrainArgs(splits=["train"], num_steps=config.tuning.steps),
+        eval_args=tfx.proto.EvalArgs(splits=["eval"]),
+        custom_config={
+            "job": _training_job(config),
+            "tuning": config.tuning.model_dump_json(),
+            "source": source_hash("trainer.tuning", "trainer.process"),
+        },
+    )
+
+
 def _training_job(config: Config) -> str:
     """The part of a TrainingJob that is known before there is data, as JSON."""
     fields: dict[str, Any] = {
         "model": config.model,
         "training": config.training,
+        "extractor": config.evaluation.extractor,
         "image_size": config.data.image_size,
         "channels": config.data.channels,
+        "warm_start_dir": config.warm_start_path,
         "work_dir": str(config.root / "training"),
     }
     return TrainingJob.model_construct(**fields).model_dump_json(include=set(fields))

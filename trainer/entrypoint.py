@@ -153,10 +153,10 @@ def run_job(job: TrainingJob) -> None:
     # A child that was told to stop before it listened ends with any code, and one that had just
     # finished with none; what it saved makes the next run short.
     if code == EXIT_INTERRUPTED or forwarded:
-        raise TrainingInterrupted(result.read_error(job) or "training interrupted")
+        raise TrainingInterrupted(result.read(job).get("error") or "training interrupted")
     if code:
         raise TrainerError(
-            result.read_error(job) or f"training process ended with exit code {code}"
+            result.read(job).get("error") or f"training process ended with exit code {code}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,10 +19,11 @@ def write(job: TrainingJob, **values: object) -> None:
     folder.write_atomically(os.path.join(job.log_dir, RESULT_FILE), json.dumps(values) + "\n")
 
 
-def read_error(job: TrainingJob) -> str | None:
-    """The line that says why a job failed, if it left one."""
+def read(job: TrainingJob) -> dict[str, Any]:
+    """What a job left: `error`, or what came of it; empty where it left nothing."""
     path = os.path.join(job.log_dir, RESULT_FILE)
     if not tf.io.gfile.exists(path):
-        return None
+        return {}
     with tf.io.gfile.GFile(path) as file:
-        return json.load(file).get("error")
+        found: dict[str, Any] = json.load(file)
+    return found

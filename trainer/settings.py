@@ -12,6 +12,9 @@ from pydantic.fields import FieldInfo
 
 from trainer.options import Options
 
+#: Files of which one is in every folder that training can begin with.
+WEIGHTS_FILES = ("saved_model.pb", "variables.index")
+
 _Options = TypeVar("_Options", bound=Options)
 
 
@@ -111,6 +114,23 @@ def validate(kind: type[_Options], tree: Mapping[str, Any]) -> _Options:
         return kind.model_validate(tree)
     except pydantic.ValidationError as error:
         raise ConfigError(problem(error, kind)) from error
+
+
+def check_weights(path: str) -> None:
+    """Refuses early what training cannot begin with; what is not local is looked at later.
+
+    Args:
+      path: what `training.warm_start` names.
+
+    Raises:
+      ConfigError: there is neither a SavedModel nor a checkpoint.
+    """
+    if "://" in path or any(Path(path, name).is_file() for name in WEIGHTS_FILES):
+        return
+    raise ConfigError(
+        f"training.warm_start: got {path!r}, which is neither; allowed: the folder of a "
+        "SavedModel or of one checkpoint (step-00000500)"
+    )
 
 
 def flat(error: object) -> str:

@@ -1,11 +1,11 @@
-"""Search for training options by short trainings: what may be chosen about it, and TFX's door.
+"""Search for training options by short trainings: what may be chosen, and the door from TFX.
 
 Only pydantic is imported until the search begins.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -65,3 +65,30 @@ class TuningOptions(Options):
                 "critic_steps"
             )
         return self
+
+
+class TunerResult(NamedTuple):
+    """What TFX's Tuner wants: its `TunerFnResult`, by duck type.
+
+    Attributes:
+      tuner: a KerasTuner tuner.
+      fit_kwargs: more arguments of its `search`.
+    """
+
+    tuner: Any
+    fit_kwargs: dict[str, Any]
+
+
+def tuner_fn(fn_args: Any) -> TunerResult:
+    """TFX's door into the search.
+
+    Args:
+      fn_args: `tfx.components.FnArgs`, read as by `entrypoint.run_fn`; `custom_config` also holds
+        `tuning`, JSON of `TuningOptions`, and `source`, which changes when this code does.
+
+    Raises:
+      TrainerError: the custom configuration is wrong; one line.
+    """
+    from trainer import trials
+
+    return TunerResult(trials.search(fn_args), {})
