@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from trainer.errors import TrainerError
 
-_BATCH = 1024
-_PARALLEL_FILES = 4
+#: Examples parsed together, at most; and about how many bytes of them, because a dozen such
+#: pieces are in flight.
+_BATCH, _BATCH_BYTES = 1024, 4 * 2**20
+#: Files read at once, and examples taken from one in turn.
+_PARALLEL_FILES, _BLOCK = 4, 16
 #: Stands for a label that an example does not have.
 NO_LABEL = -(2**62)
 
@@ -89,7 +92,9 @@ def read(files: Files, image_shape: tuple[int, int, int]) -> Iterator[Part]:
         pixels = tf.reshape(pixels, [tf.shape(serialized)[0], -1])
         return parsed["example_id"], tf.ensure_shape(pixels, [None, size]), parsed["label"]
 
-    for ids, pixels, labels in _batches(files, parse, f"{height}x{width}x{channels} examples"):
+    what = f"{height}x{width}x{channels} examples"
+    together = min(_BATCH, max(1, _BATCH_BYTES // size))
+    for ids, pixels, labels in _batches(files, parse, what, together):
         yield Part(ids.astype("S"), pixels, labels)
 
 
@@ -103,7 +108,7 @@ def labels(files: Files) -> Iterator[np.ndarray]:
     def parse(serialized: tf.Tensor) -> tuple[tf.Tensor]:
         return (tf.io.parse_example(serialized, _LABEL)["label"],)
 
-    return (part for (part,) in _batches(files, parse, "examples"))
+    return (part for (part,) in _batches(files, parse, "examples", _BATCH // 8))
 
 
 def first_image(files: Files) -> bytes:
@@ -116,24 +121,24 @@ def first_image(files: Files) -> bytes:
     def parse(serialized: tf.Tensor) -> tuple[tf.Tensor]:
         return (tf.io.parse_example(serialized, _IMAGE)["image"],)
 
-    for (images,) in _batches(files, parse, "examples", size=1):
+    for (images,) in _batches(files, parse, "examples", 1):
         return images[0]
     raise TrainerError(f"{files.name}: no examples found")
 
 
 def _batches(
-    files: Files, parse: Callable[[tf.Tensor], tuple], what: str, size: int = _BATCH
+    files: Files, parse: Callable[[tf.Tensor], tuple], what: str, together: int
 ) -> Iterator[tuple]:
-    """What `parse` makes of `size` serialized examples at a time; `what` they should be."""
+    """What `parse` makes of `together` serialized examples at a time; `what` they should be."""
     compressions = ["GZIP" if path.endswith(".gz") else "" for path in files.paths]
     records = tf.data.Dataset.from_tensor_slices((list(files.paths), compressions)).interleave(
         tf.data.TFRecordDataset,
         cycle_length=_PARALLEL_FILES,
-        block_length=size,
+        block_length=_BLOCK,
         num_parallel_calls=_PARALLEL_FILES,
         deterministic=True,
     )
-    parsed = records.batch(size).map(parse, num_parallel_calls=2, deterministic=True)
+    parsed = records.batch(together).map(parse, num_parallel_calls=2, deterministic=True)
     try:
         yield from parsed.prefetch(2).as_numpy_iterator()
     except tf.errors.OpError as error:

@@ -88,6 +88,16 @@ def test_load_in_memory_and_mapped_are_the_same_bit_for_bit(write_examples, tmp_
             np.testing.assert_array_equal(a, b)
 
 
+def test_load_that_takes_long_says_how_far_it_is(load, write_examples, tmp_path, monkeypatch):
+    write_examples(tmp_path / "a.gz", np.zeros([2500, 4, 4, 3], np.uint8), np.zeros(2500, int))
+    reported = []
+    load(tmp_path / "a.gz", report=reported.append)
+    assert not [line for line in reported if "so far" in line]
+    monkeypatch.setattr(data, "_REPORT_SECONDS", -1.0)
+    load(tmp_path / "a.gz", report=reported.append, memory_bytes=2**30, labelled=False)
+    assert reported[-3:] == [f"reading images: {n} so far" for n in ("1,024", "2,048", "2,500")]
+
+
 @pytest.mark.parametrize("change", ["pixel", "label", "id", "swapped ids"])
 def test_load_other_content_has_another_fingerprint(load, write_examples, tmp_path, change):
     write_examples(tmp_path / "a.gz", IMAGES, LABELS)

@@ -27,10 +27,12 @@ def _stream(order, steps, first=0):
     )
 
 
-def test_order_variant_0_is_the_one_it_has_always_been():
+def test_order_is_the_one_it_has_always_been():
+    """Checkpoints go on with the same batches under a later version."""
     order = _order()
     batches = [order.indices(*place).tolist() for place in ((0, 0), (0, 2), (7, 1))]
     assert batches == [[0, 7, 8, 6], [2, 4, 9, 4], [9, 2, 7, 8]]
+    assert _order(variant=1).indices(0, 0).tolist() == [3, 2, 9, 7]
     far = _order(10**6, seed=2**31 - 1).indices(10**9, 2)
     assert far.tolist() == [738764, 293105, 34176, 479614]
     assert far.dtype == np.int64
