@@ -19,6 +19,7 @@ INSTALL_REQUIRES = [
     "dill>=0.3.7",  # tfx-bsl imports it, Beam no longer brings it
     "filelock>=3.12,<5",
     "jinja2>=3.1,<4",
+    "keras-tuner>=1.4,<2",
     "matplotlib>=3.7,<4",
     "numpy>=1.24,<2",
     "packaging>=22",
@@ -28,6 +29,7 @@ INSTALL_REQUIRES = [
     "scikit-learn>=1.3,<2",
     "scipy>=1.10,<2",
     "setuptools>=64,<81",  # tensorflow-hub imports pkg_resources, gone from newer ones
+    "tenacity>=8.2,<10",
     "tqdm>=4.64,<5",
 ]
 
