@@ -6,8 +6,8 @@ the checkpoints that were there, and at most a temporary folder. Object stores r
 a time: there the record is moved last, and the checks on reading protect.
 
 One process writes to a folder at a time, the chief of the run that owns it. So temporary folders
-that this object did not make are of a dead process, and are swept before its first write; not
-earlier: workers that only read must not sweep. Nothing in here is a collective.
+that are there before its first write are of a dead process, and are swept then; not earlier:
+workers that only read must not sweep. Nothing in here is a collective.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ class Checkpoints:
         self._thread = futures.ThreadPoolExecutor(1, "checkpoints")  # joined when the process ends
         self._writing: futures.Future[None] | None = None
         self._newest: int | None = None
-        self._histories: dict[int, History] = {}
-        self._broken: set[int] = set()
+        self._histories: dict[int, History | None] = {}  # None: that checkpoint is broken
 
     def save(self, step: int, history: History) -> None:
         """Copies all variables to the host, and writes them in the background.
@@ -194,7 +193,6 @@ class Checkpoints:
     def _remember(self, step: int, history: History) -> None:
         self._newest = step
         self._histories[step] = history
-        self._broken.discard(step)
 
     def _write(self, step: int, history: History, tensors: dict[str, tf.Tensor]) -> None:
         temporary = self._temporary(step)
@@ -245,23 +243,21 @@ class Checkpoints:
 
     def _history(self, step: int) -> History | None:
         """Of a checkpoint that is there; None: it is broken."""
-        if step not in self._histories and step not in self._broken:
+        if step not in self._histories:
             try:
                 self._histories[step] = files.read_history(self._path(step), step)
             except UnusableError as error:
                 self._pass_over(step, error)
-        return self._histories.get(step)
+        return self._histories[step]
 
     def _pass_over(self, step: int, error: UnusableError) -> None:
-        self._broken.add(step)
-        self._histories.pop(step, None)
+        self._histories[step] = None
         self._report(f"checkpoint of step {step} is passed over: {error}")
 
     def _delete(self, step: int) -> None:
         self._remove(self._place(step, _ASIDE))
         self._remove(self._place(step))
         self._histories.pop(step, None)
-        self._broken.discard(step)
 
     def _remove(self, path: str) -> None:
         if tf.io.gfile.isdir(path):
@@ -272,7 +268,7 @@ class Checkpoints:
             return
         self._swept = True
         for name in files.names(self._folder):
-            if name.startswith(_TEMPORARY) and self._token not in name:
+            if name.startswith(_TEMPORARY):
                 with contextlib.suppress(*REFUSALS):  # in nobody's way
                     tf.io.gfile.rmtree(os.path.join(self._folder, name))
 

@@ -290,6 +290,41 @@ def test_save_of_the_same_step_replaces_it(saved):
     _assert_holds(again.variables, 7)
 
 
+def test_save_of_the_same_step_that_was_killed_before_replaces_both(saved):
+    shutil.copytree(saved / "step-00000002", saved / "old-step-00000002")
+    run = _Run(saved)
+    _set(run.variables, 7)
+    run.checkpoints.save(2, _history(2))
+    assert run.checkpoints.wait() == 2
+    assert run.lines == []
+    assert _names(saved) == ["step-00000001", "step-00000002"]
+    _Run(saved, variables=run.variables).checkpoints.restore(2)
+    _assert_holds(run.variables, 7)
+
+
+def test_save_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    events, fsync, rename = [], os.fsync, tf.io.gfile.rename
+
+    def note_fsync(descriptor):
+        events.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    def note_rename(source, target, overwrite=False):
+        events.append((Path(source).name, Path(target).name))
+        rename(source, target, overwrite)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(tf.io.gfile, "rename", note_rename)
+    run = _Run(tmp_path / "folder")
+    run.save(1)
+    temporary = events[-2][0]
+    assert sorted(events[:3]) == [RECORD, DATA, INDEX]
+    assert events[3:] == [temporary, (temporary, "step-00000001"), "folder"]
+    events.clear()
+    run.checkpoints.roll_back(1, _history(1, best=0))
+    assert events == [f"{RECORD}.new", (f"{RECORD}.new", RECORD), "step-00000001"]
+
+
 # What is kept.
 
 
@@ -341,6 +376,17 @@ def test_save_does_not_count_broken_ones_as_kept(tmp_path):
     assert again.checkpoints.steps() == [4, 7]
     assert len(again.lines) == 2
     assert _Run(tmp_path).checkpoints.restore(4) == _history(4, best=4)
+
+
+def test_save_does_not_keep_a_broken_best(tmp_path):
+    run = _Run(tmp_path, keep=2)
+    for step in (1, 2, 3):
+        run.save(step, _history(step, best=1))
+    _flip(tmp_path / "step-00000001" / RECORD)
+    again = _Run(tmp_path, keep=2)
+    again.save(4, _history(4, best=1))
+    assert again.checkpoints.steps() == [3, 4]
+    assert again.lines == ["checkpoint of step 1 is passed over: its history.json is damaged"]
 
 
 def test_save_keeps_an_older_one_in_place_of_a_broken_one_that_nobody_read(tmp_path):
@@ -591,12 +637,18 @@ def moments(tmp_path, monkeypatch):
     """Copies a folder before each change that is made to it: what a kill would leave there."""
 
     def watch(folder):
-        copies = []
+        copies, rmtree = [], tf.io.gfile.rmtree
+
+        def copy():
+            copies.append(tmp_path / f"moment-{len(copies):03d}")
+            return shutil.copytree(folder, copies[-1])
 
         def before(change):
             def changed(*args, **kwargs):
-                copies.append(tmp_path / f"moment-{len(copies):03d}")
-                shutil.copytree(folder, copies[-1])
+                copy()
+                if change is rmtree:  # and in the middle of it
+                    hurt = copy() / Path(args[0]).relative_to(folder) / DATA
+                    hurt.unlink(missing_ok=True)
                 return change(*args, **kwargs)
 
             return changed
