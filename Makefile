@@ -2,7 +2,7 @@
 # ARGS is passed on:   make demo ARGS="--set training.steps=200"
 # PYTHON names the interpreter to make .venv with:   make venv PYTHON=/opt/python3.10/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format smoke bench lock clean
+.PHONY: help venv demo test lint format smoke bench lock clean scaling
 
 BIN := .venv/bin
 
@@ -34,6 +34,9 @@ smoke: venv ## Run the pipeline end to end in a few training steps, in a tempora
 
 bench: venv ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+scaling: venv ## Show on two replicas what each way of scaling the loss gives (docs/replicas.md)
+	@$(BIN)/python -m tools.scaling_example 2>/dev/null
 
 lock: venv ## Resolve locks/ anew from setup.py, keeping pins that still fit (ARGS=--upgrade: the latest)
 	@$(BIN)/uv pip compile --quiet --python-version 3.10 \
