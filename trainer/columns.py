@@ -34,7 +34,7 @@ class Collector:
 
     Args:
       name: of the data, for messages.
-      labelled: whether labels count.
+      labelled: whether there are labels; all are zero otherwise.
     """
 
     def __init__(self, name: str, *, labelled: bool):
@@ -48,16 +48,15 @@ class Collector:
         Raises:
           TrainerError: one has no label, or a negative one.
         """
-        labels = part.labels if self._labelled else np.zeros_like(part.labels)
-        wrong = np.flatnonzero((labels < 0) | (labels >= 2**31))
+        wrong = np.flatnonzero((part.labels < 0) | (part.labels >= 2**31))
         if len(wrong):
-            label, example_id = labels[wrong[0]], part.ids[wrong[0]].decode(errors="replace")
+            label, example_id = part.labels[wrong[0]], part.ids[wrong[0]].decode(errors="replace")
             given = "no label" if label == NO_LABEL else f"label {label}"
             raise TrainerError(
                 f"{self._name}: got {given} for example {example_id}; "
                 "allowed: whole numbers from 0, for every example or for none"
             )
-        labels = labels.astype(np.int32)
+        labels = part.labels.astype(np.int32)
         self._parts.append((part.ids, labels, _digests(part.ids, labels, part.pixels)))
 
     def columns(self) -> Columns:

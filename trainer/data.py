@@ -123,7 +123,7 @@ def load(
     if found and found[0].nbytes > memory_bytes:
         return Dataset(shape, *found)
     collector = Collector(files.name, labelled=labelled)
-    parts = _watched(records.read(files, shape), collector, report)
+    parts = _watched(records.read(files, shape, labelled=labelled), collector, report)
     held: collections.deque[np.ndarray] = collections.deque()
     held_bytes = 0
     for part in parts:

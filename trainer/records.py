@@ -73,24 +73,27 @@ def find(patterns: Sequence[str]) -> Files:
     return files
 
 
-def read(files: Files, image_shape: tuple[int, int, int]) -> Iterator[Part]:
+def read(files: Files, image_shape: tuple[int, int, int], *, labelled: bool) -> Iterator[Part]:
     """Reads examples some at a time, several files at once, always in the same order.
 
     Args:
       files: TFRecords; names ending in `.gz` are gzip.
       image_shape: height, width, channels of every image.
+      labelled: whether to read labels; zeros otherwise.
 
     Raises:
-      TrainerError: other examples, or none at all.
+      TrainerError: not such examples.
     """
     height, width, channels = image_shape
     size = height * width * channels
+    features = _IMAGE | _ID | (_LABEL if labelled else {})
 
     def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        parsed = tf.io.parse_example(serialized, _IMAGE | _ID | _LABEL)
+        parsed = tf.io.parse_example(serialized, features)
         pixels = tf.io.decode_raw(parsed["image"], tf.uint8)
         pixels = tf.reshape(pixels, [tf.shape(serialized)[0], -1])
-        return parsed["example_id"], tf.ensure_shape(pixels, [None, size]), parsed["label"]
+        labels = parsed.get("label", tf.zeros(tf.shape(serialized), tf.int64))
+        return parsed["example_id"], tf.ensure_shape(pixels, [None, size]), labels
 
     what = f"{height}x{width}x{channels} examples"
     together = min(_BATCH, max(1, _BATCH_BYTES // size))
@@ -102,13 +105,13 @@ def labels(files: Files) -> Iterator[np.ndarray]:
     """Labels alone, int64 [n] at a time, `NO_LABEL` where an example has none.
 
     Raises:
-      TrainerError: no examples.
+      TrainerError: not examples.
     """
 
     def parse(serialized: tf.Tensor) -> tuple[tf.Tensor]:
         return (tf.io.parse_example(serialized, _LABEL)["label"],)
 
-    return (part for (part,) in _batches(files, parse, "examples", _BATCH // 8))
+    return (part for (part,) in _batches(files, parse, "examples"))
 
 
 def first_image(files: Files) -> bytes:
@@ -127,7 +130,7 @@ def first_image(files: Files) -> bytes:
 
 
 def _batches(
-    files: Files, parse: Callable[[tf.Tensor], tuple], what: str, together: int
+    files: Files, parse: Callable[[tf.Tensor], tuple], what: str, together: int = 128
 ) -> Iterator[tuple]:
     """What `parse` makes of `together` serialized examples at a time; `what` they should be."""
     compressions = ["GZIP" if path.endswith(".gz") else "" for path in files.paths]

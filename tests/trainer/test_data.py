@@ -123,7 +123,11 @@ def test_load_other_content_has_another_fingerprint(load, write_examples, tmp_pa
 def test_load_unlabelled_gives_zeros(load, write_examples, tmp_path):
     write_examples(tmp_path / "a.gz", IMAGES, None)
     write_examples(tmp_path / "b.gz", IMAGES, LABELS)
-    for file in ("a.gz", "b.gz"):  # labels that nobody wants are not looked at
+    examples = [tf.train.Example.FromString(record) for record in _records(tmp_path / "a.gz")]
+    for example in examples:
+        example.features.feature["label"].bytes_list.value.append(b"a name")
+    _rewrite(tmp_path / "c.gz", [example.SerializeToString() for example in examples])
+    for file in ("a.gz", "b.gz", "c.gz"):  # labels that nobody wants are not looked at
         dataset = load(tmp_path / file, labelled=False)
         assert dataset.classes == 0
         assert _all(dataset)[1].tolist() == [0] * 7
