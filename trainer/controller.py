@@ -8,11 +8,9 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 
-import tensorflow as tf
-
-from trainer import data, export, folder, guard, loop, result, strategy, warm_start
+from trainer import cluster, data, export, folder, guard, loop, result, strategy, warm_start
 from trainer.checkpoints import Checkpoints
-from trainer.errors import PeerLost, TrainerError, TrainingInterrupted
+from trainer.errors import TrainerError, TrainingInterrupted
 from trainer.feed import BatchOrder, Feed
 from trainer.history import History, Rollback, Validation
 from trainer.monitor import Monitor
@@ -20,14 +18,6 @@ from trainer.options import TrainingJob, TrainingOptions
 from trainer.progress import Progress, console
 from trainer.state import State
 from trainer.validation import Measurement, Validator
-
-#: What collectives raise in the workers that are left when one has gone.
-_PEER_ERRORS = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-)
 
 
 def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -42,14 +32,9 @@ def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> No
       TrainingInterrupted: stopped; the state is saved.
       PeerLost: another worker has gone.
     """
-    devices = strategy.connect(job.training)
-    try:
+    devices = strategy.connect(job.training, interrupted)
+    with cluster.losses_told() if devices.workers > 1 else contextlib.nullcontext():
         Training(job, devices, interrupted).run()
-    except _PEER_ERRORS as error:
-        if devices.workers == 1:
-            raise
-        why = " ".join(str(error).split())[:200]
-        raise PeerLost(f"training: a worker of the cluster was lost ({why})") from error
 
 
 def classes(job: TrainingJob) -> int:

@@ -38,7 +38,7 @@ GRACE_SECONDS = 300.0
 LOCK_SECONDS = 60.0
 #: How often a process replaces itself after the loss of another worker, and the pause before it.
 MAX_RESTARTS = 10
-RESTART_PAUSE_SECONDS = 5.0
+RESTART_PAUSE_SECONDS = 1.0
 #: Counts the restarts.
 RESTARTS_VARIABLE = "TFX_WGAN_RESTARTS"
 
@@ -116,8 +116,6 @@ def run(job: TrainingJob, stop: Stop) -> int:
     """
     import tensorflow as tf
 
-    from trainer import result
-
     # Free on a CPU; on a GPU it is what makes a resumed run equal an uninterrupted one.
     tf.config.experimental.enable_op_determinism()
     try:
@@ -129,13 +127,24 @@ def run(job: TrainingJob, stop: Stop) -> int:
     except TrainerError as error:
         line, code = str(error), 1
     except Exception as error:
-        result.write(job, error=f"{type(error).__name__}: {flat(error)[:500]}")
+        _leave(job, f"{type(error).__name__}: {flat(error)[:500]}")
         raise
     else:
         return 0
-    result.write(job, error=line)
+    _leave(job, line)
     print(line, file=sys.stderr)
     return code
+
+
+def _leave(job: TrainingJob, line: str) -> None:
+    """Leaves the line that says why training ended; of several workers the chief alone writes."""
+    from trainer import cluster, result
+
+    with contextlib.suppress(TrainerError):  # what is wrong with the cluster is in the line
+        workers = cluster.described()
+        if workers and not workers.is_chief:
+            return
+    result.write(job, error=line)
 
 
 def _run_alone(job: TrainingJob, stop: Stop) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import os
 from collections.abc import Callable, Sequence
 
 import tenacity
 import tensorflow as tf
 
+from trainer import cluster
 from trainer.errors import TrainerError
 from trainer.options import TrainingOptions
+from trainer.progress import console
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,26 +60,33 @@ class Devices:
         )
 
 
-def connect(options: TrainingOptions) -> Devices:
+def connect(options: TrainingOptions, interrupted: Callable[[], bool] = lambda: False) -> Devices:
     """Configures devices and builds the strategy; must come before TensorFlow initialises them.
 
     Args:
       options: `strategy`, `replicas`, `tpu` and `global_batch_size` are read.
+      interrupted: asked while waiting for other workers; true: wait no longer.
 
     Raises:
-      TrainerError: the devices are not there, or the global batch does not divide.
+      TrainerError: the devices or the other workers are not there, or the global batch does not
+        divide.
+      TrainingInterrupted: told to stop while waiting.
+      PeerLost: another worker has gone at once.
     """
+    workers = cluster.described()
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
-    kind = options.strategy if options.strategy != "auto" else _pick(options, len(gpus))
-    build = {
+    kind = options.strategy if options.strategy != "auto" else _pick(options, len(gpus), workers)
+    if kind == "multi_worker" and workers:
+        cluster.meet(workers, interrupted, lambda line: print(line, file=console(), flush=True))
+    build: dict[str, Callable[[TrainingOptions, int], tuple[tf.distribute.Strategy, str]]] = {
         "one": _one,
         "mirrored": _mirrored,
-        "multi_worker": _multi_worker,
+        "multi_worker": functools.partial(_multi_worker, workers),
         "tpu": _tpu,
-    }[kind]
-    strategy, what = build(options, len(gpus))
+    }
+    strategy, what = build[kind](options, len(gpus))
     replicas = strategy.num_replicas_in_sync
     pieces = replicas * options.accumulation_steps
     if options.global_batch_size % pieces:
@@ -94,23 +101,17 @@ def connect(options: TrainingOptions) -> Devices:
         strategy=strategy,
         description=description,
         is_chief=strategy.extended.should_checkpoint,
-        workers=max(_workers(), 1) if kind == "multi_worker" else 1,
+        workers=len(workers.addresses) if workers and kind == "multi_worker" else 1,
     )
 
 
-def _pick(options: TrainingOptions, gpus: int) -> str:
+def _pick(options: TrainingOptions, gpus: int, workers: cluster.Cluster | None) -> str:
     if options.tpu != "local" or tf.config.list_physical_devices("TPU"):
         return "tpu"
-    if _workers() > 1:
+    if workers and len(workers.addresses) > 1:
         return "multi_worker"
     replicas = options.replicas or max(gpus, 1)
     return "mirrored" if replicas > 1 else "one"
-
-
-def _workers() -> int:
-    """Number of workers in the cluster that TF_CONFIG describes."""
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    return len(cluster.get("worker", ())) + len(cluster.get("chief", ()))
 
 
 def _one(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, str]:
@@ -142,14 +143,17 @@ def _mirrored_cpu(replicas: int) -> tf.distribute.Strategy:
     )
 
 
-def _multi_worker(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, str]:
-    if not _workers():
+def _multi_worker(
+    workers: cluster.Cluster | None, options: TrainingOptions, gpus: int
+) -> tuple[tf.distribute.Strategy, str]:
+    if workers is None:
         raise TrainerError(
             "training.strategy: got multi_worker, but TF_CONFIG describes no cluster; "
             "set TF_CONFIG on every worker, or choose another strategy"
         )
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    return strategy, f"mirrored over {_workers()} workers"
+    with cluster.losses_told():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    return strategy, f"mirrored over {len(workers.addresses)} workers"
 
 
 def _tpu(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, str]:
