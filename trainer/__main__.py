@@ -1,97 +1,170 @@
-"""`python -m trainer JOB.json`: one training run in a process of its own.
-
-Exit codes: 0 trained and exported, 75 interrupted and saved (run it again), 2 not a job,
-1 failure. The last line of an error is also in the log folder's `training.json`.
-
-SIGTERM and SIGINT save and stop; with `--while-stdin-open` so does the end of standard input: a
-parent that dies, however it dies, takes its training along.
-"""
+"""`python -m trainer`: WGAN-GP on a folder of images in arrays or TFRecords, without TFX."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
+import tempfile
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-# Before TensorFlow is imported: its notes on CPU features are for nobody here.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Before TensorFlow is imported, here and in the training process: what it and the packages that
+# it brings along say on loading is for nobody here.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if "PYTHONWARNINGS" not in os.environ:
+    os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning"
+    warnings.simplefilter("ignore", FutureWarning)
 
-import pydantic
+import click
+from pydantic import model_validator
 
-from trainer.errors import EXIT_INTERRUPTED, TrainerError, TrainingInterrupted
-from trainer.options import TrainingJob
+from trainer import settings
+from trainer.errors import TrainerError
+from trainer.options import SERVED, ModelOptions, Options, TrainingOptions, check_together
 
-WHILE_STDIN_OPEN = "--while-stdin-open"
+#: Sections that `tfx-wgan run` reads and this command does not, so that one file serves both.
+PIPELINE_SECTIONS = ("data", "tuning", "evaluation", "serving", "runtime")
+
+_EPILOG = """\b
+DATA is a folder with
+  train* and eval*              TFRecords of transformed examples
+  Split-train/ and Split-eval/  the same, as TFX's Transform leaves them
+  train.npz and eval.npz        uint8 images [N, H, W, C], int labels [N]
+  train/ and eval/              images.npy and labels.npy in each
+or one .npz file. Labels and the eval part may be missing: without the latter
+nothing is validated, and the last weights are exported instead of the best.
+class_names.txt in it, one a line, names the labels.
+
+\b
+OUTPUT gets
+  model/     SavedModel: signatures serving_default, sample and score
+  training/  checkpoints and metrics.jsonl; the same command goes on from there
+  log/       TensorBoard's event files, training.json
+
+On several workers, run the same command on each, with TF_CONFIG set.
+
+\b
+Exit codes:
+  0   trained, and the model is exported
+  2   wrong usage or configuration; nothing was written
+  75  interrupted, and saved: run the same command again
+  1   failed
+"""
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the job in a file.
+class Config(Options):
+    """What of a configuration file counts here."""
+
+    model: ModelOptions = ModelOptions()
+    training: TrainingOptions = TrainingOptions()
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Config:
+        check_together(self.model, self.training)
+        if self.training.warm_start == SERVED:
+            raise ValueError(
+                "training.warm_start: got served, which only a pipeline has; allowed: the path of "
+                "a SavedModel or of a checkpoint, or null"
+            )
+        return self
+
+
+class UserError(click.ClickException):
+    """One line for the user and an exit code, no traceback."""
+
+    exit_code: int  # type: ignore[misc]
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: Any = None) -> None:
+        """Prints the line to standard error."""
+        click.echo(f"trainer: {self.message}", err=True)
+
+
+@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--data", metavar="DATA", required=True, help="What to train on, see below.")
+@click.option(
+    "--config",
+    "source",
+    metavar="FILE",
+    help="YAML with the sections `model` and `training`; those of a pipeline's file that do not "
+    "concern training are passed over. `tfx-wgan config show` lists every key.",
+)
+@click.option("--output", metavar="OUTPUT", required=True, help="Where everything goes, see below.")
+@click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Override one key, e.g. training.steps=200; may be repeated.",
+)
+def main(data: str, source: str | None, output: str, overrides: tuple[str, ...]) -> None:
+    """Trains a WGAN-GP on a folder of images, without TFX.
+
+    Try: python -m trainer --data DATA --output OUTPUT --set training.steps=200
+    """
+    try:
+        config = load(source, overrides)
+        if "://" not in data and not os.path.exists(data):
+            raise settings.ConfigError(f"--data {data}: no such file or folder")
+    except settings.ConfigError as error:
+        raise UserError(str(error), 2) from error
+    try:
+        path = _write_job(config, data, output)
+    except TrainerError as error:
+        raise UserError(str(error), 1) from error
+    except OSError as error:
+        raise UserError(f"--output {output}: cannot be written: {error.strerror}", 1) from error
+    # In a new process: this one has used TensorFlow, and devices can no longer be configured.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "trainer.process", path])
+
+
+def load(source: str | None, overrides: Sequence[str]) -> Config:
+    """Reads what concerns training from a configuration file.
 
     Args:
-      arguments: the path of a `TrainingJob` as JSON, and perhaps `--while-stdin-open`.
+      source: path of a YAML file; None: the defaults.
+      overrides: `section.key=value` each, the value as YAML.
 
-    Returns:
-      The exit code.
+    Raises:
+      ConfigError: one line naming the key, what was given and what is allowed.
     """
-    if not arguments or arguments[1:] not in ([], [WHILE_STDIN_OPEN]):
-        print(f"usage: python -m trainer JOB.json [{WHILE_STDIN_OPEN}]", file=sys.stderr)
-        return 2
-    try:
-        job = TrainingJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
-    except (OSError, pydantic.ValidationError) as error:
-        print(f"{arguments[0]}: not a training job: {_flat(error)}", file=sys.stderr)
-        return 2
-    stop = _Stop()
-    if arguments[1:]:
-        threading.Thread(target=stop.at_end_of_input, daemon=True).start()
-
-    import tensorflow as tf
-
-    from trainer import controller, result
-
-    # Free on a CPU; on a GPU it is what makes a resumed run equal an uninterrupted one.
-    tf.config.experimental.enable_op_determinism()
-    try:
-        controller.run(job, interrupted=stop.is_asked)
-    except TrainingInterrupted as error:
-        result.write(job, error=str(error))
-        print(error, file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except TrainerError as error:
-        result.write(job, error=str(error))
-        print(error, file=sys.stderr)
-        return 1
-    except Exception as error:
-        result.write(job, error=f"{type(error).__name__}: {_flat(error)}")
-        raise
-    return 0
+    tree = settings.read(source, list(Config.model_fields)) if source else {}
+    for section in PIPELINE_SECTIONS:
+        tree.pop(section, None)
+    for override in overrides:
+        settings.override(tree, override)
+    config = settings.validate(Config, tree)
+    if config.training.warm_start:
+        settings.check_weights(config.training.warm_start)
+    return config
 
 
-class _Stop:
-    """Remembers that the process was told to stop."""
+def _write_job(config: Config, data: str, output: str) -> str:
+    """Looks at the data and writes what is to be done; returns the file's path."""
+    from trainer import standalone
 
-    def __init__(self) -> None:
-        self._asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
-
-    def _ask(self, number: int, frame: object) -> None:
-        self._asked = True
-
-    def at_end_of_input(self) -> None:
-        """Waits for the end of standard input, and takes it as being told to stop."""
-        os.read(sys.stdin.fileno(), 1)
-        self._asked = True
-
-    def is_asked(self) -> bool:
-        return self._asked
-
-
-def _flat(error: object) -> str:
-    return " ".join(str(error).split())[:500]
+    job = standalone.make_job(config.model, config.training, data, output)
+    text = job.model_dump_json(indent=2) + "\n"
+    if "://" in output:
+        descriptor, path = tempfile.mkstemp(prefix="tfx-wgan-", suffix=".json", text=True)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+    # Every worker of a cluster writes the same.
+    local = Path(output, "job.json")
+    local.parent.mkdir(parents=True, exist_ok=True)
+    temporary = local.with_name(f"job.json.tmp-{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(local)
+    return str(local)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(prog_name="python -m trainer")
