@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import socket
+import urllib.parse
 from collections.abc import Callable, Sequence
 
 import tenacity
@@ -172,20 +174,36 @@ _TPU_ERRORS = (OSError, ValueError, RuntimeError, tf.errors.OpError)
 
 def _is_passing(error: BaseException) -> bool:
     """Whether a TPU may answer if asked again: one that is just being made or set free does."""
-    return isinstance(
-        error,
-        tf.errors.UnavailableError | tf.errors.DeadlineExceededError | tf.errors.AbortedError,
+    passing = (
+        ConnectionError,
+        TimeoutError,
+        tf.errors.AbortedError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.UnavailableError,
     )
+    return isinstance(error, passing)
+
+
+def _say_again(call: tenacity.RetryCallState) -> None:
+    why = call.outcome.exception() if call.outcome else None
+    pause = call.next_action.sleep if call.next_action else 0.0
+    text = f"TPU {call.args[0]} does not answer ({why}): trying again in {pause:.0f} s"
+    print(text, file=console())
 
 
 @tenacity.retry(
     retry=tenacity.retry_if_exception(_is_passing),
     stop=tenacity.stop_after_attempt(5),
     wait=tenacity.wait_exponential(multiplier=5, max=60),
+    before_sleep=_say_again,
     reraise=True,
 )
 def _initialised_tpu(name: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+    address = urllib.parse.urlsplit(resolver.master())
+    if address.hostname:
+        # TensorFlow would wait for ever for a TPU that is not there.
+        socket.create_connection((address.hostname, address.port or 8470), timeout=10).close()
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return resolver
