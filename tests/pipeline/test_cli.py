@@ -61,7 +61,8 @@ def test_config_schema_prints_json():
 
 def test_config_presets_lists_all():
     output = _call("config", "presets").output
-    assert all(name in output for name in ("digits", "mnist", "fashion_mnist", "cifar10"))
+    names = ("digits", "mnist", "fashion_mnist", "cifar10_resnet", "celeba64")
+    assert all(name in output for name in names)
 
 
 @pytest.mark.parametrize(

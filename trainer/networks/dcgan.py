@@ -31,7 +31,8 @@ def generator(
     bias = kind == "none"
     latent, label = make.input([options.latent_dim], "latent"), make.label()
     width = _width(options.generator_channels, doublings)
-    x = make.dense(latent, base * base * width, "project", bias=bias)
+    x = make.with_label(latent, label, kind)
+    x = make.dense(x, base * base * width, "project", bias=bias)
     x = tf.reshape(x, [-1, base, base, width])
     x = tf.nn.relu(make.norm(x, kind, label, "project_norm"))
     for depth in reversed(range(doublings)):

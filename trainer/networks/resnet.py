@@ -1,4 +1,4 @@
-"""Residual networks of WGAN-GP (arXiv 1704.00028, appendix C and the authors' code).
+"""Residual networks of WGAN-GP (arXiv 1704.00028), as in the authors' code.
 
 Up to 32 pixels the CIFAR-10 network: constant width, the critic's last two blocks without
 resampling, mean over the image. From 64 pixels the network for 64x64: widths grow as the image
@@ -30,7 +30,8 @@ def generator(
     kind = options.generator_norm
     latent, label = make.input([options.latent_dim], "latent"), make.label()
     width = _width(options.generator_channels, doublings, image_size)
-    x = make.dense(latent, base * base * width, "project", gain=GLOROT)
+    x = make.with_label(latent, label, kind)
+    x = make.dense(x, base * base * width, "project", gain=GLOROT)
     x = tf.reshape(x, [-1, base, base, width])
     for depth in reversed(range(doublings)):
         width = _width(options.generator_channels, depth, image_size)
