@@ -205,6 +205,29 @@ def test_checkpoints_in_a_file_system_without_renaming_of_folders():
     assert tf.io.gfile.listdir(folder) == ["step-00000002"]
 
 
+def test_record_elsewhere_comes_last_and_goes_first(monkeypatch):
+    events = []
+
+    def noted(what):
+        change = getattr(tf.io.gfile, what)
+
+        def noting(path, *args, **kwargs):
+            events.append((what, Path(path).name))
+            return change(path, *args, **kwargs)
+
+        return noting
+
+    run = _Run(f"ram://{uuid.uuid4().hex}/checkpoints", keep=1)
+    run.save(1)
+    for what in ("rename", "remove", "rmtree"):
+        monkeypatch.setattr(tf.io.gfile, what, noted(what))
+    run.save(2)
+    assert sorted(events[:2]) == [("rename", DATA), ("rename", INDEX)]
+    assert events[2] == ("rename", RECORD)
+    assert events[3][1].startswith("tmp-")
+    assert events[4:] == [("remove", RECORD), ("rmtree", "step-00000001")]
+
+
 # Saving.
 
 
