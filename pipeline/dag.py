@@ -79,7 +79,7 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     transform.add_upstream_node(data_gate)
 
     # What training begins with, and with which options, where that is not simply configured.
-    warm_start = _warm_start(config)
+    warm_start = _warm_start(config, transform)
     base_model = warm_start.outputs["model"] if warm_start else None
     tuner = _tuner(config, transform, base_model)
 
@@ -150,11 +150,13 @@ def create_pipeline(config: Config) -> tfx.dsl.Pipeline:
     )
 
 
-def _warm_start(config: Config) -> ServedModel | None:
+def _warm_start(config: Config, transform: tfx.components.Transform) -> ServedModel | None:
     """What is served before training, if training is to begin with it."""
     if config.training.warm_start != SERVED:
         return None
-    return ServedModel(push_destination=config.push_destination).with_id("WarmStartModel")
+    served = ServedModel(push_destination=config.push_destination).with_id("WarmStartModel")
+    served.add_upstream_node(transform)  # read when training begins
+    return served
 
 
 def _tuner(

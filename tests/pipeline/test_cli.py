@@ -73,6 +73,7 @@ def test_config_presets_lists_all():
         (["--set", "data.image_size=20"], "tfx-wgan: data.image_size: got 20"),
         (["--set", "training.replicas=7"], "tfx-wgan: training.global_batch_size: got"),
         (["--set", "data.input=/does/not/exist"], "tfx-wgan: data.input"),
+        (["--set", "training.warm_start=/none"], "tfx-wgan: training.warm_start: got '/none'"),
         (["--set", "data.schema_file=/does/not/exist"], "tfx-wgan: data.schema_file /does/not"),
     ],
 )

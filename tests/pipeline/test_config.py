@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pipeline import config, describe
+from trainer import __main__ as command
 from trainer.options import IMAGE_SIZES, Options, TrainingJob, TrainingOptions
 
 
@@ -60,6 +61,13 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
             "runtime.root=gs://b/r",
             "runtime.root: got 'gs://b/r'; allowed: a folder of this machine",
         ),
+        ("tuning.trials=-1", "tuning.trials: got -1; allowed: a whole number >= 0"),
+        ("tuning.penalty_weight=[3, 1]", "tuning.penalty_weight: got [3, 1]; allowed: a list of 2"),
+        ("tuning.penalty_weight=[0, 1]", "tuning.penalty_weight: got [0, 1]; allowed: a list of 2"),
+        ("tuning.penalty_weight=[a, 1]", "tuning.penalty_weight: got 'a'; allowed: a list of 2"),
+        ("tuning.critic_steps=[]", "tuning.critic_steps: got []; allowed: a list [a whole number"),
+        ("tuning.critic_steps=[0]", "tuning.critic_steps: got 0; allowed: a list [a whole number"),
+        ("training.warm_start=''", "training.warm_start: got ''; allowed: a text or null not"),
         ("data.input=2024-13-45", "--set data.input=2024-13-45: value is not YAML: month must be"),
         ("data={input: a, input: b}", "--set data={input: a, input: b}: value is not YAML: key"),
         ("data.input.deep=1", "--set data.input.deep=1: data.input is not a section"),
@@ -75,6 +83,31 @@ def test_load_wrong_override_is_refused_in_one_line(override, line):
 def test_load_one_device_with_replicas_is_refused():
     with pytest.raises(config.ConfigError, match=r"training\.replicas: got 2 with .*=one"):
         config.load("digits", ["training.strategy=one", "training.replicas=2"])
+
+
+def test_load_options_wrong_together_are_refused():
+    wrong = ["model.generator_norm=batch", "training.accumulation_steps=2"]
+    with pytest.raises(config.ConfigError, match=r"^training\.accumulation_steps: got 2 with"):
+        config.load("digits", wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("null", None),
+        ("served", None),
+        ("/models/../served/7", "/served/7"),
+        ("gs://bucket/served/7", "gs://bucket/served/7"),
+    ],
+)
+def test_warm_start_path_is_absolute_or_a_url(given, path):
+    assert config.load("digits", [f"training.warm_start={given}"]).warm_start_path == path
+
+
+def test_sections_that_the_trainer_alone_passes_over_are_those_of_the_pipeline():
+    read = set(command.Config.model_fields)
+    assert read | set(command.PIPELINE_SECTIONS) == set(config.Config.model_fields)
+    assert not read & set(command.PIPELINE_SECTIONS)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +153,15 @@ def test_load_empty_file_is_the_defaults(tmp_path):
 
 
 def test_show_is_valid_input_and_loses_nothing(tmp_path):
-    loaded = config.load("digits", ["training.optimizer.epsilon=1e-3", "model.conditional=false"])
+    loaded = config.load(
+        "digits",
+        [
+            "training.optimizer.epsilon=1e-3",
+            "model.conditional=false",
+            "tuning.critic_steps=[1, 2]",
+            "training.warm_start='null: [odd]...'",
+        ],
+    )
     path = tmp_path / "shown.yaml"
     path.write_text(describe.show(loaded))
     assert config.load(str(path)) == loaded
