@@ -141,6 +141,7 @@ def test_restore_newest_of_a_network_in_mixed_precision_and_its_optimizer(tmp_pa
 
     run = _Run(tmp_path, variables=variables(1))
     run.checkpoints.save(1, History())
+    run.checkpoints.close()
     again = _Run(tmp_path, variables=variables(2))
     assert again.checkpoints.restore_newest() == (1, History())
     assert len(run.variables) >= 7  # kernel and bias, two moments of each, the iterations
@@ -221,7 +222,7 @@ def test_record_elsewhere_comes_last_and_goes_first(monkeypatch):
     run.save(1)
     for what in ("rename", "remove", "rmtree"):
         monkeypatch.setattr(tf.io.gfile, what, noted(what))
-    run.save(2)
+    run.save(2, _history(2, best=2))
     assert sorted(events[:2]) == [("rename", DATA), ("rename", INDEX)]
     assert events[2] == ("rename", RECORD)
     assert events[3][1].startswith("tmp-")
