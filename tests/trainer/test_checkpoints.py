@@ -609,7 +609,7 @@ for step in range(1, 4):
     variables["big"].assign_add(tf.ones([120_000]))
     checkpoints.save(step, History())
     print(checkpoints.wait(), sorted(os.listdir(sys.argv[1])))
-    if step == 1:  # room for less than another one, and in the next round for a bit of it
+    if step == 1:  # leaves room for half of another one
         filler = open(os.path.join(sys.argv[1], "filler"), "wb")
         filler.write(bytes(300_000))
         filler.flush()
