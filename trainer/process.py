@@ -10,7 +10,6 @@ parent that dies, however it dies, takes its training along.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -165,16 +164,19 @@ def _run_alone(job: TrainingJob, stop: Stop) -> None:
                     f"{job.work_dir} is in use by another training ({error.holder}); "
                     "wait for it, or end it"
                 ) from None
+            except OSError as error:
+                raise TrainerError(
+                    f"{job.work_dir}: cannot be written: {error.strerror}"
+                ) from error
         controller.run(job, interrupted=stop.is_asked)
 
 
 def _lock_name() -> str:
     """Of the lock file: the workers of one training share its folder, and have a lock each."""
-    try:
-        task = json.loads(os.environ.get("TF_CONFIG") or "{}")["task"]
-        return f".lock-{task['type']}-{int(task['index'])}"
-    except (ValueError, LookupError, TypeError):  # whoever picks the devices says what is wrong
-        return ".lock"
+    from trainer import cluster
+
+    workers = cluster.described()
+    return f".lock-{workers.own.replace(' ', '-')}" if workers else ".lock"
 
 
 def _start_anew(error: PeerLost, stop: Stop) -> str:

@@ -161,7 +161,8 @@ def _is_loaded(process):
 
 
 def test_run_workers_of_one_training_share_its_folder(start, job):
-    tasks = [{"task": {"type": "worker", "index": index}} for index in (0, 1)]
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in (0, 1)]
     train = "    print('in', flush=True); sys.stdin.read()"
     workers = [start(train, TF_CONFIG=json.dumps(task)) for task in tasks]
     assert [worker.stdout.readline() for worker in workers] == ["in\n", "in\n"]
