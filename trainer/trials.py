@@ -26,6 +26,8 @@ from trainer.tuning import TuningOptions
 
 #: What trials are compared by: the smallest wins.
 OBJECTIVE = "validation_distance"
+#: KerasTuner counts its seed up with every draw, and takes 0 for none.
+_SEED_STRIDE = 1_000_003
 
 
 class _SearchInterrupted(keras_tuner.errors.FatalError, TrainingInterrupted):
@@ -189,7 +191,7 @@ def _oracle(training: TrainingOptions, options: TuningOptions) -> _Oracle:
         configured,
         objective=keras_tuner.Objective(OBJECTIVE, "min"),
         max_trials=options.trials,
-        seed=options.seed,
+        seed=1 + _SEED_STRIDE * options.seed,
         hyperparameters=space,
         max_consecutive_failed_trials=options.trials + 1,  # it counts as found what failed
     )

@@ -156,6 +156,26 @@ def test_search_space_leaves_out_what_is_not_searched_or_has_no_effect(job):
     }
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_search_draws_are_decided_by_the_seed(tmp_path, seed):
+    def draws(place, seed):
+        options = TuningOptions(trials=4, seed=seed)
+        oracle = trials._oracle(TrainingOptions(), options)
+        oracle._set_project_dir(tmp_path / place, "search")
+        for _ in range(4):
+            trial = oracle.create_trial("tuner0")
+            trial.status = "FAILED"
+            oracle.end_trial(trial)
+        return [trial.hyperparameters.values for trial in oracle.trials.values()]
+
+    first = draws("first", seed)
+    assert first == draws("second", seed)
+    other = draws("other", seed + 1)
+    assert first[0] == other[0]  # as configured
+    rates = {value for trial in first[1:] for value in trial.values()}
+    assert not rates & {value for trial in other[1:] for value in trial.values()}
+
+
 def test_search_key_follows_what_decides_the_trials_and_not_their_number(fn_args, tmp_path):
     first = trials.search(fn_args).project_name
     _set(fn_args, "tuning", trials=7)
