@@ -32,7 +32,7 @@ _NAME = re.compile(rf"(?:{_ASIDE})?step-(\d{{8,}})")
 _TEMPORARY = "tmp-"
 
 
-class NonFiniteError(ValueError):
+class NonFiniteError(TrainerError):
     """A variable holds NaN or an infinity: not worth a checkpoint."""
 
 

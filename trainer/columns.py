@@ -35,11 +35,13 @@ class Collector:
     Args:
       name: of the data, for messages.
       labelled: whether there are labels; all are zero otherwise.
+      unknown_labels: whether -1 may stand for a label that training does not have.
     """
 
-    def __init__(self, name: str, *, labelled: bool):
+    def __init__(self, name: str, *, labelled: bool, unknown_labels: bool = False):
         self._name = name
         self._labelled = labelled
+        self._least = -1 if unknown_labels else 0
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, part: Part) -> None:
@@ -48,7 +50,7 @@ class Collector:
         Raises:
           TrainerError: one has no label, or a negative one.
         """
-        wrong = np.flatnonzero((part.labels < 0) | (part.labels >= 2**31))
+        wrong = np.flatnonzero((part.labels < self._least) | (part.labels >= 2**31))
         if len(wrong):
             label, example_id = part.labels[wrong[0]], part.ids[wrong[0]].decode(errors="replace")
             given = "no label" if label == NO_LABEL else f"label {label}"

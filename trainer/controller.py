@@ -17,7 +17,7 @@ from trainer.monitor import Monitor
 from trainer.options import TrainingJob, TrainingOptions
 from trainer.progress import Progress, console
 from trainer.state import State
-from trainer.validation import Measurement, Validator
+from trainer.validation import Measurement, Validator, usable
 
 
 def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -58,8 +58,21 @@ class Training:
         self._options = job.training
         self._devices = devices
         self._interrupted = interrupted
-        self._dataset = _load(job, job.train_files)
-        heldout = _load(job, job.eval_files) if job.eval_files else None
+        self._progress = Progress(
+            console(),
+            total=job.training.steps,
+            images_per_step=job.training.global_batch_size * job.training.critic_steps,
+        )
+        report = self._progress.report
+        self._dataset = _load(job, job.train_files, report)
+        if self._dataset.classes > len(job.class_names) > 0:
+            raise TrainerError(
+                f"training data: got label {self._dataset.classes - 1}, but there are "
+                f"{len(job.class_names)} class names; allowed: a name for every label"
+            )
+        heldout = None
+        if job.eval_files:
+            heldout = _load(job, job.eval_files, report, unknown_labels=True)
         self._weights = warm_start.load(job.warm_start_dir) if job.warm_start_dir else None
         self._work_dir = os.path.join(
             job.work_dir,
@@ -78,21 +91,16 @@ class Training:
                 channels=job.channels,
                 classes=classes(job),
             )
-        self._validates = heldout is not None and len(heldout) > 1
+        self._validates = heldout is not None and len(usable(heldout, classes(job))) > 1
         self._validator = None
         if heldout is not None and self._validates and devices.is_chief:
             self._validator = Validator(self.state, job.training, heldout, job.extractor)
         self._history = History()
-        self._progress = Progress(
-            console(),
-            total=job.training.steps,
-            images_per_step=job.training.global_batch_size * job.training.critic_steps,
-        )
         self._checkpoints = Checkpoints(
             os.path.join(self._work_dir, "checkpoints"),
             self.state.variables(),
             keep=job.training.keep_checkpoints,
-            report=self._progress.report,
+            report=report,
         )
 
     @property
@@ -321,8 +329,15 @@ def is_due(step: int, every: int, options: TrainingOptions) -> bool:
     return step % every == 0 or step == options.steps
 
 
-def _load(job: TrainingJob, patterns: tuple[str, ...]) -> data.Dataset:
-    parent = job.work_dir if "://" not in job.work_dir else tempfile.gettempdir()
+def _load(
+    job: TrainingJob,
+    patterns: tuple[str, ...],
+    report: Callable[[str], None],
+    unknown_labels: bool = False,
+) -> data.Dataset:
+    parent = job.work_dir
+    if "://" in parent:  # a memory-mapped file must be on this machine, and be this user's
+        parent = os.path.join(tempfile.gettempdir(), f"tfx-wgan-{os.getuid()}")
     return data.load(
         patterns,
         image_size=job.image_size,
@@ -330,4 +345,6 @@ def _load(job: TrainingJob, patterns: tuple[str, ...]) -> data.Dataset:
         labelled=bool(job.class_names),
         memory_bytes=job.training.input_memory_bytes,
         cache_dir=os.path.join(parent, "input", socket.gethostname()),
+        unknown_labels=unknown_labels,
+        report=report,
     )

@@ -43,6 +43,11 @@ class Dataset:
         """Largest label + 1; 0 where there are no labels."""
         return self._columns.classes
 
+    @property
+    def labels(self) -> np.ndarray:
+        """int32 [N], in the order of ids; zeros where there are none."""
+        return self._columns.labels
+
     def __len__(self) -> int:
         return len(self._columns.rows)
 
@@ -98,6 +103,7 @@ def load(
     labelled: bool,
     memory_bytes: int,
     cache_dir: str,
+    unknown_labels: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Dataset:
     """Reads transformed examples, into memory or, where they are too many, into a file.
@@ -109,6 +115,7 @@ def load(
       labelled: whether to read `label`.
       memory_bytes: pixels up to this size are held in memory.
       cache_dir: local folder for larger ones, see `image_cache`; made when it is needed.
+      unknown_labels: whether a label may be -1: Transform's id for one that training lacks.
       report: told now and then how far a long reading is, and where a large data set goes.
 
     Raises:
@@ -122,7 +129,7 @@ def load(
     found = cache.open()
     if found and found[0].nbytes > memory_bytes:
         return Dataset(shape, *found)
-    collector = Collector(files.name, labelled=labelled)
+    collector = Collector(files.name, labelled=labelled, unknown_labels=unknown_labels)
     parts = _watched(records.read(files, shape, labelled=labelled), collector, report)
     held: collections.deque[np.ndarray] = collections.deque()
     held_bytes = 0

@@ -27,7 +27,6 @@ _WITHOUT_EFFECT = {
 }
 #: Modules and packages whose code decides the numbers.
 _MATHS = (
-    "data.py",
     "feed.py",
     "guard.py",
     "losses.py",

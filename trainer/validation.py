@@ -58,7 +58,7 @@ class Validator:
     Args:
       state: what is trained.
       options: `seed` and `validation_images` are read.
-      heldout: held-out images; the first ones in order of their ids are taken, which are hashes.
+      heldout: held-out images; the first `usable` ones are taken.
       extractor: name of the features, as the Evaluator's.
 
     Raises:
@@ -66,9 +66,10 @@ class Validator:
     """
 
     def __init__(self, state: State, options: TrainingOptions, heldout: Dataset, extractor: str):
-        count = min(options.validation_images, len(heldout))
+        places = usable(heldout, state.classes)[: options.validation_images]
+        count = len(places)
         self._state = state
-        self._images, self._labels = heldout.gather(np.arange(count))
+        self._images, self._labels = heldout.gather(places)
         self._latents = noise.fixed_normal(
             options.seed, Purpose.VALIDATION_LATENT, [count, state.latent_dim]
         ).numpy()
@@ -128,6 +129,18 @@ class Validator:
     def _batches(self) -> Iterator[slice]:
         for start in range(0, len(self), _BATCH):
             yield slice(start, start + _BATCH)
+
+
+def usable(heldout: Dataset, classes: int) -> np.ndarray:
+    """Places of the examples that can be measured against, in the order of their ids (hashes).
+
+    Args:
+      heldout: held-out images.
+      classes: that the networks know; images of other ones are left out. 0: labels do not count.
+    """
+    if not classes:
+        return np.arange(len(heldout))
+    return np.flatnonzero((heldout.labels >= 0) & (heldout.labels < classes))
 
 
 def _deviation(images: np.ndarray) -> float:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import networks
+from trainer import data, networks, validation
 from trainer.data import Dataset
+from trainer.errors import TrainerError
 from trainer.options import ModelOptions, TrainingOptions
 from trainer.quality import extractors
 from trainer.quality.frechet import relative_frechet_distance
@@ -86,3 +87,16 @@ def test_validator_takes_no_more_images_than_asked_for():
 def test_validator_unknown_extractor_is_refused():
     with pytest.raises(ValueError, match="extractor: got 'inception'"):
         Validator(_state(), OPTIONS, Dataset.of_arrays(IMAGES, LABELS), "inception")
+
+
+def test_usable_leaves_out_classes_that_the_networks_do_not_know(write_examples, tmp_path):
+    labels = np.int64([0, -1, 1, 2, 1])
+    path = tmp_path / "eval.gz"
+    write_examples(path, IMAGES[:5], labels)
+    options = {"image_size": 16, "channels": 1, "labelled": True, "memory_bytes": 2**20}
+    heldout = data.load([str(path)], cache_dir=str(tmp_path), unknown_labels=True, **options)
+    assert sorted(heldout.labels) == sorted(labels)
+    assert sorted(heldout.labels[validation.usable(heldout, 2)]) == [0, 1, 1]
+    assert len(validation.usable(heldout, 0)) == 5
+    with pytest.raises(TrainerError, match="got label -1"):
+        data.load([str(path)], cache_dir=str(tmp_path), **options)
