@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from trainer import cluster, data, export, folder, guard, loop, result, strategy, warm_start
+from trainer import cluster, export, guard, inputs, loop, result, strategy
+from trainer.cadence import calls, is_due
 from trainer.checkpoints import Checkpoints
 from trainer.errors import TrainerError, TrainingInterrupted
 from trainer.feed import BatchOrder, Feed
 from trainer.history import History, Rollback, Validation
 from trainer.monitor import Monitor
-from trainer.options import TrainingJob, TrainingOptions
+from trainer.options import TrainingJob
 from trainer.progress import Progress, console
 from trainer.state import State
 from trainer.validation import Measurement, Validator, usable
@@ -35,11 +34,6 @@ def run(job: TrainingJob, interrupted: Callable[[], bool] = lambda: False) -> No
     devices = strategy.connect(job.training, interrupted)
     with cluster.losses_told() if devices.workers > 1 else contextlib.nullcontext():
         Training(job, devices, interrupted).run()
-
-
-def classes(job: TrainingJob) -> int:
-    """Number of labels the networks take; 0: unconditional."""
-    return len(job.class_names) if job.model.conditional else 0
 
 
 class Training:
@@ -63,35 +57,17 @@ class Training:
             total=job.training.steps,
             images_per_step=job.training.global_batch_size * job.training.critic_steps,
         )
-        report = self._progress.report
-        self._dataset = _load(job, job.train_files, report)
-        if self._dataset.classes > len(job.class_names) > 0:
-            raise TrainerError(
-                f"training data: got label {self._dataset.classes - 1}, but there are "
-                f"{len(job.class_names)} class names; allowed: a name for every label"
-            )
-        heldout = None
-        if job.eval_files:
-            heldout = _load(job, job.eval_files, report, unknown_labels=True)
-        self._weights = warm_start.load(job.warm_start_dir) if job.warm_start_dir else None
-        self._work_dir = os.path.join(
-            job.work_dir,
-            folder.key(
-                job,
-                train=self._dataset.fingerprint,
-                heldout=heldout.fingerprint if heldout else None,
-                warm_start=self._weights.fingerprint if self._weights else None,
-            ),
-        )
+        self._inputs = inputs.read(job, self._progress.report)
+        classes, heldout = inputs.classes(job), self._inputs.heldout
         with devices.strategy.scope():
             self.state = State(
                 job.model,
                 job.training,
                 image_size=job.image_size,
                 channels=job.channels,
-                classes=classes(job),
+                classes=classes,
             )
-        self._validates = heldout is not None and len(usable(heldout, classes(job))) > 1
+        self._validates = heldout is not None and len(usable(heldout, classes)) > 1
         self._validator = None
         if heldout is not None and self._validates and devices.is_chief:
             self._validator = Validator(self.state, job.training, heldout, job.extractor)
@@ -100,8 +76,12 @@ class Training:
             os.path.join(self._work_dir, "checkpoints"),
             self.state.variables(),
             keep=job.training.keep_checkpoints,
-            report=report,
+            report=self._progress.report,
         )
+
+    @property
+    def _work_dir(self) -> str:
+        return self._inputs.work_dir
 
     @property
     def step(self) -> int:
@@ -130,12 +110,12 @@ class Training:
         found = self._checkpoints.restore_newest() if self._devices.is_chief else None
         step = int(self._devices.from_chief([found[0] if found else -1])[0])
         if step < 0:
-            if self._weights:
-                self._weights.assign_to(self.state)
+            begun, weights = "from the start", self._inputs.weights
+            if weights:
+                weights.assign_to(self.state)
+                begun = f"with the weights of {weights.path}"
             self._save()  # what training returns to; and shows early that the disk can be written
-            return (
-                f"with the weights of {self._weights.path}" if self._weights else "from the start"
-            )
+            return begun
         self._history = found[1] if found else self._checkpoints.restore(step)
         return f"going on from step {step}"
 
@@ -160,14 +140,14 @@ class Training:
     def _feed(self) -> Feed:
         options = self._options
         order = BatchOrder(
-            len(self._dataset),
+            len(self._inputs.images),
             seed=options.seed,
             batch_size=options.global_batch_size,
             critic_steps=options.critic_steps,
             variant=len(self._history.rollbacks),
         )
         return Feed(
-            self._dataset,
+            self._inputs.images,
             order,
             self._devices.strategy,
             batch_size=options.global_batch_size,
@@ -296,55 +276,3 @@ class Training:
             rollbacks=len(self._history.rollbacks),
             strategy=self._devices.description,
         )
-
-
-def calls(step: int, options: TrainingOptions) -> Iterator[tuple[int, int]]:
-    """Pieces of at most `steps_per_call` steps, none of which crosses a step that has an event.
-
-    The ends do not depend on where training begins, as long as it begins at one of them: what is
-    decided there is decided alike in a run that was interrupted.
-
-    Args:
-      step: steps done.
-      options: of the training.
-
-    Yields:
-      First and last (exclusive) step of each call.
-    """
-    cadences = (
-        options.steps_per_call,
-        options.log_every_steps,
-        options.sample_every_steps,
-        options.checkpoint_every_steps,
-        options.validate_every,
-    )
-    while step < options.steps:
-        end = min(options.steps, *((step // every + 1) * every for every in cadences))
-        yield step, end
-        step = end
-
-
-def is_due(step: int, every: int, options: TrainingOptions) -> bool:
-    """Whether something that happens every so many steps, and at the end, happens now."""
-    return step % every == 0 or step == options.steps
-
-
-def _load(
-    job: TrainingJob,
-    patterns: tuple[str, ...],
-    report: Callable[[str], None],
-    unknown_labels: bool = False,
-) -> data.Dataset:
-    parent = job.work_dir
-    if "://" in parent:  # a memory-mapped file must be on this machine, and be this user's
-        parent = os.path.join(tempfile.gettempdir(), f"tfx-wgan-{os.getuid()}")
-    return data.load(
-        patterns,
-        image_size=job.image_size,
-        channels=job.channels,
-        labelled=bool(job.class_names),
-        memory_bytes=job.training.input_memory_bytes,
-        cache_dir=os.path.join(parent, "input", socket.gethostname()),
-        unknown_labels=unknown_labels,
-        report=report,
-    )

@@ -1,6 +1,5 @@
 """Whole runs: what they leave behind, and how they go on."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -360,27 +359,6 @@ def test_key_changes_with_what_decides_the_weights_only(job):
     assert {folder.key(unchanged, train="data", heldout="more") for unchanged in same} == {key}
 
 
-@pytest.mark.parametrize("start", [0, 7])
-def test_calls_end_at_every_event_and_are_never_too_long(start):
-    options = TrainingOptions(
-        steps=53,
-        steps_per_call=10,
-        log_every_steps=15,
-        sample_every_steps=100,
-        checkpoint_every_steps=20,
-        validate_every=26,
-    )
-    calls = list(controller.calls(start, options))
-    assert calls[0][0] == start
-    assert calls[-1][1] == 53
-    assert all(0 < end - first <= 10 for first, end in calls)
-    assert all(a[1] == b[0] for a, b in itertools.pairwise(calls))
-    ends = {end for _, end in calls}
-    assert {15, 20, 26, 30, 40, 45, 52} <= ends
-    due = {end for end in ends if controller.is_due(end, 15, options)}
-    assert due == {15, 30, 45, 53}
-
-
 def test_connect_multi_worker_without_a_cluster_is_one_line(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(TrainerError, match=r"training\.strategy: got multi_worker, but TF_CONFIG"):
@@ -398,3 +376,8 @@ def test_connect_batch_that_the_devices_do_not_divide_is_one_line():
     options = options.model_copy(update={"replicas": 3})  # as 3 devices found by themselves
     with pytest.raises(TrainerError, match="got 64, which 3 replicas times"):
         strategy.connect(options)
+
+
+def test_run_label_without_a_name_is_one_line(job):
+    with pytest.raises(TrainerError, match=r"got label 1, but there are 1 class names"):
+        controller.run(job.model_copy(update={"class_names": ("left",)}))
