@@ -48,6 +48,7 @@ class Search(BaseTuner):
     def __init__(self, job: TrainingJob, options: TuningOptions, source: str):
         self._job = job
         self._options = options
+        self._last_failure = "in an earlier run"
         place: dict[str, Any] = {
             "directory": os.path.join(job.work_dir, "tuning"),
             "project_name": _key(job, options, source),
@@ -115,12 +116,13 @@ class Search(BaseTuner):
         if best.status != TrialStatus.COMPLETED:
             tf.io.gfile.rmtree(self.project_dir)
             raise TrainerError(
-                f"tuning: all {len(self.oracle.trials)} trials failed, see above; change the "
-                "ranges under tuning, or what training fails by"
+                f"tuning: all {len(self.oracle.trials)} trials failed; the last one: "
+                f"{self._last_failure}"
             )
         _report(f"best: trial {self._place(best)}, validation distance {best.score:.4g}")
 
     def _failed(self, trial: Trial, why: str) -> Exception:
+        self._last_failure = why
         _report(f"trial {self._place(trial)} failed: {why}")
         return keras_tuner.errors.FailedTrialError(why)
 
