@@ -10,7 +10,7 @@ import tensorflow as tf
 from trainer import controller, folder, strategy
 from trainer.controller import Training
 from trainer.errors import TrainerError, TrainingInterrupted
-from trainer.options import GuardOptions, OptimizerOptions, TrainingOptions
+from trainer.options import GuardOptions, OptimizerOptions
 from trainer.result import RESULT_FILE
 
 
@@ -357,25 +357,6 @@ def test_key_changes_with_what_decides_the_weights_only(job):
         job.model_copy(update={"export_dir": "elsewhere", "train_files": ("elsewhere",)}),
     )
     assert {folder.key(unchanged, train="data", heldout="more") for unchanged in same} == {key}
-
-
-def test_connect_multi_worker_without_a_cluster_is_one_line(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(TrainerError, match=r"training\.strategy: got multi_worker, but TF_CONFIG"):
-        strategy.connect(TrainingOptions(strategy="multi_worker"))
-
-
-@pytest.mark.parametrize("choice", ["tpu", "auto"])
-def test_connect_named_tpu_that_is_not_there_is_one_line(choice):
-    with pytest.raises(TrainerError, match=r"training\.tpu: got 'no-such-tpu', which cannot"):
-        strategy.connect(TrainingOptions(strategy=choice, tpu="no-such-tpu"))
-
-
-def test_connect_batch_that_the_devices_do_not_divide_is_one_line():
-    options = TrainingOptions(global_batch_size=64)
-    options = options.model_copy(update={"replicas": 3})  # as 3 devices found by themselves
-    with pytest.raises(TrainerError, match="got 64, which 3 replicas times"):
-        strategy.connect(options)
 
 
 def test_run_label_without_a_name_is_one_line(job):
