@@ -44,6 +44,8 @@ def save(
         "score": module.score,
     }
     temporary = f"{export_dir.rstrip('/')}.tmp-{os.getpid()}"
+    for left in tf.io.gfile.glob(f"{export_dir.rstrip('/')}.tmp-*"):  # by a process that was killed
+        tf.io.gfile.rmtree(left)
     # Without the debug information, which holds this machine's paths.
     options = tf.saved_model.SaveOptions(save_debug_info=False)
     tf.saved_model.save(module, temporary, signatures, options)

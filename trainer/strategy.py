@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import signal
 import socket
+import threading
 import urllib.parse
 from collections.abc import Callable, Sequence
 
@@ -155,7 +157,17 @@ def _multi_worker(
         )
     with cluster.losses_told():
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    _take_back_sigterm()
     return strategy, f"mirrored over {len(workers.addresses)} workers"
+
+
+def _take_back_sigterm() -> None:
+    """Has Python's handler called again: a cluster's TensorFlow puts one of its own in its place.
+
+    That one only notes the signal, for a preemption handler that is not used here.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def _tpu(options: TrainingOptions, gpus: int) -> tuple[tf.distribute.Strategy, str]:
