@@ -2,12 +2,12 @@
 # ARGS is passed on:   make demo ARGS="--set training.steps=200"
 # PYTHON names the interpreter to make .venv with:   make venv PYTHON=/opt/python3.10/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format smoke bench lock clean scaling
+.PHONY: help venv demo test lint format smoke bench lock clean scaling invariance crashes
 
 BIN := .venv/bin
 
 help: ## Show this help
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: ## Make or update .venv from the committed lock
 	@PYTHON="$(PYTHON)" tools/bootstrap.sh
@@ -37,6 +37,12 @@ bench: venv ## Run the benchmarks
 
 scaling: venv ## Show on two replicas what each way of scaling the loss gives (docs/replicas.md)
 	@$(BIN)/python -m tools.scaling_example 2>/dev/null
+
+invariance: venv ## Show that training is the same on any number of replicas and workers
+	@$(BIN)/python tools/invariance.py $(ARGS)
+
+crashes: venv ## Show that training ends the same after any number of kills
+	@$(BIN)/python tools/crashes.py $(ARGS)
 
 lock: venv ## Resolve locks/ anew from setup.py, keeping pins that still fit (ARGS=--upgrade: the latest)
 	@$(BIN)/uv pip compile --quiet --python-version 3.10 \

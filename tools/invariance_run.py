@@ -18,9 +18,9 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import digits
 import numpy as np
 import tensorflow as tf
-from sklearn.datasets import load_digits
 
 from trainer import loop, strategy
 from trainer import step as steps
@@ -33,8 +33,6 @@ from trainer.state import State
 BATCH = 16
 CRITIC_STEPS = 2
 STEPS_PER_CALL = 10
-IMAGE_SIZE = 16
-CLASSES = 10
 #: Updates after which float32 weights are compared, with an epsilon that amplifies nothing.
 FEW_STEPS = 3
 LARGE_EPSILON = 1e-3
@@ -97,9 +95,7 @@ class Run:
         )
         self.devices = strategy.connect(self._options)
         self.strategy = self.devices.strategy
-        digits = load_digits()
-        pixels = np.kron(digits.images * (255 / 16), np.ones([2, 2])).astype(np.uint8)
-        self._dataset = Dataset.of_arrays(pixels[..., None], digits.target)
+        self._dataset = Dataset.of_arrays(*digits.load())
 
     def inputs(self, count: int) -> dict[str, np.ndarray]:
         """What is fed and drawn in so many steps."""
@@ -179,9 +175,11 @@ class Run:
         return {"gradient/critic": _flat(critic), "gradient/generator": _flat(generator)}
 
     def _state(self, options: TrainingOptions) -> State:
-        classes = CLASSES if self._conditional else 0
+        classes = digits.CLASSES if self._conditional else 0
         with self.strategy.scope():
-            return State(self._model, options, image_size=IMAGE_SIZE, channels=1, classes=classes)
+            return State(
+                self._model, options, image_size=digits.IMAGE_SIZE, channels=1, classes=classes
+            )
 
     @contextlib.contextmanager
     def _feed(self) -> Iterator[Feed]:
