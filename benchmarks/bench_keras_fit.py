@@ -18,7 +18,7 @@ def main() -> None:
         [(works.TINY, 10, 2)]
         if arguments.quick
         else [
-            (works.DIGITS, 100, 9),
+            (works.DIGITS, 20, 25),
             (works.MNIST, 10, 9),
         ]
     ):
