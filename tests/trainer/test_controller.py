@@ -309,6 +309,7 @@ def test_run_metrics_cannot_be_written_stops_with_whole_checkpoints(job, tmp_pat
         path.unlink()
         path.symlink_to("/dev/full")
 
+    job = _changed(job, log_every_steps=1)
     training, _ = _training(job, damage)
     with pytest.raises(TrainerError, match=r"cannot be written \(No space left on device\)"):
         training.run()
