@@ -223,7 +223,7 @@ def outcome(folder: Path) -> dict[str, dict[str, Any]]:
     """What a training left behind, by kind and name, without what tells the time."""
     result = json.loads((folder / "log" / RESULT_FILE).read_text())
     work_dir = Path(result.pop("work_dir"))
-    newest = max(work_dir.glob("checkpoints/step-*"))
+    newest = max(work_dir.glob("checkpoints/step-*"))  # older ones may have outlived a kill
     reader = tf.train.load_checkpoint(str(newest / BUNDLE))
     lines = [json.loads(line) for line in (work_dir / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
@@ -231,9 +231,8 @@ def outcome(folder: Path) -> dict[str, dict[str, Any]]:
     model = tf.saved_model.load(str(folder / "export"))
     count, seed = tf.constant(16), tf.constant(1, tf.int64)
     return {
-        "result": result,
+        "result": result | {"newest_checkpoint": newest.name},
         "file": {path.name: True for path in folder.iterdir()},
-        "checkpoint": {path.name: True for path in work_dir.glob("checkpoints/*")},
         "variable": {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()},
         "history": json.loads((newest / "history.json").read_text())["history"],
         "metrics": {str(index): line for index, line in enumerate(lines)},

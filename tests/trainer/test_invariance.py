@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -57,3 +58,39 @@ def test_invariance_table_tells_every_quantity_and_bound(shown):
     for words in ("inputs", "gradients", "weights, 3", "weights, 10", "(<= 1e-06)", "(<= 1e-09)"):
         assert words in text
     assert len(values["rows"]) == 4
+
+
+def _arrays():
+    """What a configuration leaves behind, with numbers that are easy to change."""
+    networks = ("generator", "critic", "ema_generator")
+    inputs = ("images", "labels", "critic latents", "generator latents", "alphas")
+    whens = ("few", "float64 start", "float64", "float32 start", "float32")
+    return {
+        "replicas": np.array(2),
+        "workers": np.array(1),
+        **{f"part/{name}": np.arange(8.0) for name in inputs},
+        **{f"gradient/{name}": np.ones(4) for name in ("critic", "generator")},
+        **{f"weights/{when}/{network}": np.ones(4) for when in whens for network in networks},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "broken"),
+    [
+        ("part/alphas", 1 + 1e-15, ["inputs"]),
+        ("gradient/generator", 1 + 2e-6, ["gradients"]),
+        ("gradient/critic", 1 + 5e-7, []),
+        ("gradient/critic", np.nan, ["gradients"]),
+        ("weights/few/critic", 1 + 2e-5, ["few_weights"]),
+        ("weights/float64/ema_generator", 1 - 2e-9, ["float64_weights"]),
+        ("weights/float32/critic", 2.0, []),
+    ],
+)
+def test_row_difference_beyond_its_bound_is_broken(monkeypatch, name, factor, broken):
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    import invariance
+
+    found = _arrays()
+    found[name] = found[name] * factor
+    row = invariance._row(invariance.Configuration(replicas=2), _arrays(), found)
+    assert row["broken"] == broken
