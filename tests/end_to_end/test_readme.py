@@ -14,7 +14,8 @@ from sklearn import datasets
 pytestmark = pytest.mark.end_to_end
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-COMMAND = ".venv/bin/tfx-wgan "
+#: What a line of a command begins with, and the module it runs.
+COMMANDS = {".venv/bin/tfx-wgan ": "pipeline.cli", ".venv/bin/python -m trainer ": "trainer"}
 
 
 def _blocks(language):
@@ -22,9 +23,10 @@ def _blocks(language):
     return [text for name, text in fenced if name == language]
 
 
-def _commands():
+def _commands(module="pipeline.cli"):
     lines = "\n".join(_blocks("")).splitlines()
-    return [line.removeprefix(COMMAND) for line in lines if line.startswith(COMMAND)]
+    (start,) = (start for start, name in COMMANDS.items() if name == module)
+    return [line.removeprefix(start) for line in lines if line.startswith(start)]
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +40,17 @@ def folder(tmp_path_factory):
         path = folder / "path" / "to" / "images" / str(index % 2) / f"{index}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.round(images[index] * 15.9).astype(np.uint8)).save(path)
+    (folder / "arrays").mkdir()
+    large = np.round(images.repeat(2, axis=1).repeat(2, axis=2) * 15.9).astype(np.uint8)
+    np.savez(folder / "arrays" / "train.npz", images=large[:200], labels=np.arange(200) % 10)
     return folder
 
 
-def _call(folder, environment, tiny, command):
-    extra = [part for setting in tiny for part in ("--set", setting)]
-    words = [*shlex.split(command), *(extra if command.startswith("run ") else [])]
+def _call(folder, environment, settings, command, module="pipeline.cli"):
+    extra = [part for setting in settings for part in ("--set", setting)]
+    words = [*shlex.split(command), *(extra if command.startswith(("run ", "--data ")) else [])]
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *words],
+        [sys.executable, "-m", module, *words],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -75,6 +80,11 @@ def test_every_command_does_what_it_says(folder, environment, tiny):
     assert (folder / "runs" / "short" / "serving").exists()
     assert (folder / "runs" / "mine" / "serving").exists()
     assert shown["report runs/digits"].strip().endswith("report.html")
+
+    (alone,) = _commands("trainer")
+    short = [setting for setting in tiny if setting.startswith(("model.", "training."))]
+    _call(folder, environment, (*short, "training.steps=10"), alone, "trainer")
+    assert (folder / "runs" / "alone" / "model" / "saved_model.pb").exists()
 
     (snippet,) = _blocks("python")
     (version,) = (folder / "runs" / "digits" / "serving").iterdir()
