@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 
 import tensorflow as tf
@@ -122,14 +122,17 @@ class Checkpoints:
         found = map(_NAME.fullmatch, files.names(self._folder))
         return sorted({int(name[1]) for name in found if name})
 
-    def restore_newest(self) -> tuple[int, History] | None:
+    def restore_newest(self, steps: Sequence[int] | None = None) -> tuple[int, History] | None:
         """Restores the newest checkpoint that is whole; others are reported and passed over.
+
+        Args:
+          steps: to try instead, in this order.
 
         Returns:
           Its step and history; None: there is no whole one, and no variable was touched.
         """
         self.wait()
-        for step in reversed(self.steps()):
+        for step in self.steps()[::-1] if steps is None else steps:
             try:
                 history, tensors = files.read(self._path(step), step, self._signature)
             except UnusableError as error:

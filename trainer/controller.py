@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable
 
-from trainer import cluster, export, guard, inputs, loop, result, strategy
+from trainer import cluster, guard, inputs, loop, strategy
 from trainer.cadence import calls, is_due
 from trainer.checkpoints import Checkpoints
 from trainer.errors import TrainerError, TrainingInterrupted
@@ -15,6 +16,7 @@ from trainer.history import History, Rollback, Validation
 from trainer.monitor import Monitor
 from trainer.options import TrainingJob
 from trainer.progress import Progress, console
+from trainer.publishing import publish
 from trainer.state import State
 from trainer.validation import Measurement, Validator, usable
 
@@ -58,6 +60,7 @@ class Training:
             images_per_step=job.training.global_batch_size * job.training.critic_steps,
         )
         self._inputs = inputs.read(job, self._progress.report)
+        self._compare_with_chief()
         classes, heldout = inputs.classes(job), self._inputs.heldout
         with devices.strategy.scope():
             self.state = State(
@@ -67,10 +70,10 @@ class Training:
                 channels=job.channels,
                 classes=classes,
             )
-        self._validates = heldout is not None and len(usable(heldout, classes)) > 1
         self._validator = None
-        if heldout is not None and self._validates and devices.is_chief:
+        if heldout is not None and len(usable(heldout, classes)) > 1 and devices.is_chief:
             self._validator = Validator(self.state, job.training, heldout, job.extractor)
+        self._validates = devices.any(self._validator is not None and self._validator.can_measure)
         self._history = History()
         self._checkpoints = Checkpoints(
             os.path.join(self._work_dir, "checkpoints"),
@@ -96,14 +99,37 @@ class Training:
             self._progress.report(
                 f"training on {self._devices.description}: {begun}, in {self._work_dir}"
             )
+            if not self._validates:
+                self._progress.report(
+                    "no held-out images, or all alike: nothing is validated, and the last weights "
+                    "are exported instead of the best"
+                )
             if not self._is_done():
                 self._train()
             if self._devices.is_chief:
-                self._export()
+                publish(
+                    self._job,
+                    self.state,
+                    self._checkpoints,
+                    self._history,
+                    self._progress.report,
+                    work_dir=self._work_dir,
+                    strategy=self._devices.description,
+                )
             self._devices.any(False)  # no worker leaves while another may still need it
         finally:
             self._progress.close()
             self._checkpoints.close()
+
+    def _compare_with_chief(self) -> None:
+        """Refuses workers that would train different things, or wait for each other for ever."""
+        identity = f"{os.path.basename(self._work_dir)} {self._options.model_dump_json()}"
+        mine = float(int(hashlib.sha256(identity.encode()).hexdigest()[:12], 16))
+        if self._devices.any(self._devices.from_chief([mine])[0] != mine):
+            raise TrainerError(
+                "training: the workers were given different options or data, or versions of this "
+                "code; start every one with the same"
+            )
 
     def _begin(self) -> str:
         """Restores the newest checkpoint, or makes the first; says in words where it begins."""
@@ -114,7 +140,12 @@ class Training:
             if weights:
                 weights.assign_to(self.state)
                 begun = f"with the weights of {weights.path}"
-            self._save()  # what training returns to; and shows early that the disk can be written
+            self._save()  # what training goes back to; and a full disk shows before hours are spent
+            if self._devices.any(self._devices.is_chief and self._checkpoints.wait() is None):
+                raise TrainerError(
+                    f"training cannot begin: nothing can be saved in {self._work_dir}, see above; "
+                    "make room there and run the same command again"
+                )
             return begun
         self._history = found[1] if found else self._checkpoints.restore(step)
         return f"going on from step {step}"
@@ -214,17 +245,26 @@ class Training:
 
     def _roll_back(self, first: int, step: int, fault: guard.Fault) -> None:
         """Takes training back to a good checkpoint, to go on with the data in another order."""
-        past = self._history.rollbacks
+        past, validations = self._history.rollbacks, self._history.validations
+        fine = validations[-1].step if validations and not fault.in_weights else first
         if len(past) >= self._options.guard.max_rollbacks:
             earlier = "".join(f"; before it, at step {one.step}: {one.fault}" for one in past)
             raise TrainerError(
                 f"training was given up at step {step}, after {len(past)} returns to a checkpoint "
-                f"(training.guard.max_rollbacks): {fault} since step {first}{earlier}; "
+                f"(training.guard.max_rollbacks): {fault}, not yet so at step {fine}{earlier}; "
                 f"try {fault.advice}"
             )
-        self._checkpoints.wait()
-        to_step = int(self._devices.from_chief([self._good_step(fault)])[0])
-        history = self._checkpoints.restore(to_step).model_copy(update={"rollbacks": past})
+        found = None
+        if self._devices.is_chief:
+            found = self._checkpoints.restore_newest(self._good_steps(step, fault))
+        to_step = int(self._devices.from_chief([found[0] if found else -1])[0])
+        if to_step < 0:
+            raise TrainerError(
+                f"training was given up at step {step}: {fault}, and there is no whole checkpoint "
+                f"to go back to; try {fault.advice}"
+            )
+        history = found[1] if found else self._checkpoints.restore(to_step)
+        history = history.model_copy(update={"rollbacks": past})
         self._history = history.rolled_back(Rollback(step=step, to_step=to_step, fault=str(fault)))
         self._devices.any(False)  # every worker has read what is changed now
         if self._devices.is_chief:
@@ -233,46 +273,26 @@ class Training:
             f"step {step}: {fault}; going back to step {to_step}, with the data in another order "
             f"({len(past) + 1} of at most {self._options.guard.max_rollbacks} times)"
         )
-        self._progress.advance(to_step)
+        self._progress.take_back(to_step)
 
-    def _good_step(self, fault: guard.Fault) -> int:
-        """The checkpoint to go back to: another one than before, if there is one."""
-        steps = self._checkpoints.steps()
-        tried = {one.to_step for one in self._history.rollbacks}
+    def _good_steps(self, before: int, fault: guard.Fault) -> list[int]:
+        """Checkpoints to go back to, those that were not gone back to yet first."""
+        self._checkpoints.wait()
+        steps = [step for step in reversed(self._checkpoints.steps()) if step < before]
         best = self._history.best
-        wanted = sorted(steps, reverse=True)
         if best and best.step in steps and not fault.in_weights:
-            wanted = [best.step, *(step for step in wanted if step < best.step)]
-        return next((step for step in wanted if step not in tried), wanted[0])
+            steps = [step for step in steps if step <= best.step]
+        tried = {one.to_step for one in self._history.rollbacks}
+        return sorted(steps, key=lambda step: step in tried)  # stable: newest first in either part
 
     def _save(self) -> None:
         if self._devices.is_chief:
             self._checkpoints.save(self.step, self._history)
 
     def _stop(self, step: int) -> None:
-        saved = self._checkpoints.wait() if self._devices.is_chief else step
-        raise TrainingInterrupted(
-            f"training interrupted at step {step} of {self._options.steps} and saved at step "
-            f"{saved}: run the same command again to go on"
-        )
-
-    def _export(self) -> None:
-        trained, best = self.step, self._history.best
-        if best and best.step != trained and best.step in self._checkpoints.steps():
-            self._checkpoints.restore(best.step)
-            self._progress.report(
-                f"exporting step {best.step}, the best by validation distance "
-                f"({best.distance:.4g}), of {trained}"
-            )
-        export.save(
-            self.state, self._job.model, self._job.export_dir, class_names=self._job.class_names
-        )
-        result.write(
-            self._job,
-            work_dir=self._work_dir,
-            steps=trained,
-            exported_step=self.step,
-            best_validation_distance=best.distance if best else None,
-            rollbacks=len(self._history.rollbacks),
-            strategy=self._devices.description,
-        )
+        where = f"training interrupted at step {step} of {self._options.steps}"
+        saved = "saved by the chief"
+        if self._devices.is_chief:
+            newest = self._checkpoints.wait()
+            saved = "not saved" if newest is None else f"saved at step {newest}"
+        raise TrainingInterrupted(f"{where} and {saved}: run the same command again to go on")

@@ -12,7 +12,8 @@ import tf_keras
 from trainer import class_names as names_file
 from trainer import networks
 from trainer.options import ModelOptions
-from trainer.step import State, to_float, to_pixels
+from trainer.state import State
+from trainer.step import to_float, to_pixels
 
 #: Attributes of a loaded model that hold its variables, by name as in `State.variables`.
 GENERATOR_WEIGHTS = "generator_weights"

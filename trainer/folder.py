@@ -12,12 +12,14 @@ import tensorflow as tf
 
 from trainer.options import TrainingJob
 
-#: Training options that change how a result is reached, and not the result.
+#: Training options that change how a result is reached, and not the result; only a return to a
+#: checkpoint goes to whichever was saved.
 _WITHOUT_EFFECT = {
     "accumulation_steps",
     "checkpoint_every_steps",
     "input_memory_bytes",
     "keep_checkpoints",
+    "log_every_steps",
     "replicas",
     "sample_every_steps",
     "steps_per_call",

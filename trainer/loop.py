@@ -78,26 +78,22 @@ def compile_loop(
     as_it_is = tf.autograph.experimental.do_not_convert
 
     @as_it_is
-    def critic(images, labels, step, index, sub_step):
-        return steps.critic_update(
-            state, options, noise, images[index, sub_step], labels[index, sub_step], step, sub_step
-        )
+    def piece(values, place):
+        # On the host: an accelerator is sent the batch it needs, and not the whole chunk each time.
+        return tf.nest.map_structure(lambda x: x[place], values, expand_composites=True)
 
     @as_it_is
-    def generator(labels, step, index):
-        return steps.generator_update(state, options, noise, labels[index, 0], step)
+    def critic(images, labels, step, sub_step):
+        return steps.critic_update(state, options, noise, images, labels, step, sub_step)
+
+    @as_it_is
+    def generator(labels, step):
+        return steps.generator_update(state, options, noise, labels, step)
 
     @as_it_is
     def clip():
         if options.penalty.kind == "weight_clipping":
             steps.clip_critic(strategy, state, options.penalty.clip_value)
-
-    @as_it_is
-    def weights():
-        # Slots too: one that has overflowed stops its weight for ever, and that weight is finite.
-        floating = [v for v in state.variables().values() if v.dtype.is_floating]
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in floating])
-        return tf.where(finite, [0.0], [float("inf")])
 
     average = as_it_is(steps.update_average)
 
@@ -109,16 +105,25 @@ def compile_loop(
             step = first + index
             of_critic = tf.zeros([len(CRITIC_METRICS)])
             for sub_step in tf.range(options.critic_steps, dtype=tf.int64):
-                values = strategy.run(critic, args=(images, labels, step, index, sub_step))
+                batch = piece((images, labels), (index, sub_step))
+                values = strategy.run(critic, args=(*batch, step, sub_step))
                 of_critic += add_up(values) / options.critic_steps
                 clip()
-            of_generator = add_up(strategy.run(generator, args=(labels, step, index)))
+            (asked,) = piece((labels,), (index, 0))
+            of_generator = add_up(strategy.run(generator, args=(asked, step)))
             average(strategy, state, options.ema_decay, step)
             last = tf.concat([of_critic, of_generator], axis=0)
             extremes = tf.maximum(extremes, _magnitude(last))
-        return last, tf.concat([extremes, weights()], axis=0)
+        return last, tf.concat([extremes, as_it_is(_infinite_if_damaged)(state)], axis=0)
 
     return train
+
+
+def _infinite_if_damaged(state: State) -> tf.Tensor:
+    # Slots too: one that has overflowed stops its weight for ever, and that weight is finite.
+    floating = [v for v in state.variables().values() if v.dtype.is_floating]
+    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in floating])
+    return tf.where(finite, [0.0], [float("inf")])
 
 
 @tf.autograph.experimental.do_not_convert

@@ -142,7 +142,9 @@ class TrainingOptions(Options):
     penalty: PenaltyOptions = PenaltyOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     l2_weight: Real = option(
-        0.0, "factor of half the sum of squares of all kernels, in both networks' losses", ge=0.0
+        0.0,
+        "factor of half the sum of squares of all kernels but those of labels, in both losses",
+        ge=0.0,
     )
     ema_decay: Real = option(
         0.999, "decay per step of the moving average of generator weights", ge=0.0, lt=1.0

@@ -104,6 +104,12 @@ class Progress:
                 f"{left:.0f} s left" + (f", {self._metrics}" if self._metrics else "")
             )
 
+    def take_back(self, step: int) -> None:
+        """Shows that training goes on from an earlier step; speed is counted anew from there."""
+        self._start = (self._clock(), step)
+        if self._bar is not None:
+            self._bar.update(step - self._bar.n)
+
     def close(self) -> None:
         """Leaves the bar as it is and the terminal usable."""
         if self._bar is not None:

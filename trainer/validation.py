@@ -32,7 +32,8 @@ class Measurement:
       deviation: standard deviation of the generated pixels, each over the images, over that of
         the real ones; 0: all images are the same.
       wasserstein: the critic's estimate between held-out images and the generator's; where it
-        falls behind the estimate on training images, the critic knows those by heart.
+        falls behind the estimate on training images, the critic knows those by heart. (With
+        batch normalisation the generator uses its moving statistics here.)
       gradient_norms: of the critic, at points between them, float32 [N].
     """
 
@@ -58,7 +59,7 @@ class Validator:
     Args:
       state: what is trained.
       options: `seed` and `validation_images` are read.
-      heldout: held-out images; the first `usable` ones are taken.
+      heldout: held-out images, of which some `usable` ones are drawn, always the same.
       extractor: name of the features, as the Evaluator's.
 
     Raises:
@@ -66,7 +67,10 @@ class Validator:
     """
 
     def __init__(self, state: State, options: TrainingOptions, heldout: Dataset, extractor: str):
-        places = usable(heldout, state.classes)[: options.validation_images]
+        # Drawn, because plain arrays come in any order: sorted by class, say.
+        places = np.random.Generator(np.random.Philox(0)).permutation(
+            usable(heldout, state.classes)
+        )[: options.validation_images]
         count = len(places)
         self._state = state
         self._images, self._labels = heldout.gather(places)
@@ -105,6 +109,11 @@ class Validator:
         self._generate = generate
         self._judge = judge
 
+    @property
+    def can_measure(self) -> bool:
+        """Whether the images differ: a distance needs their spread."""
+        return self._real_deviation > 0.0
+
     def __len__(self) -> int:
         """Number of held-out images that are measured against."""
         return len(self._images)
@@ -132,7 +141,7 @@ class Validator:
 
 
 def usable(heldout: Dataset, classes: int) -> np.ndarray:
-    """Places of the examples that can be measured against, in the order of their ids (hashes).
+    """Places of the examples that can be measured against.
 
     Args:
       heldout: held-out images.

@@ -1,6 +1,7 @@
 """Whole runs: what they leave behind, and how they go on."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -128,17 +129,20 @@ def _sample(job):
     return model.sample(tf.constant(3), tf.constant(1, tf.int64))["image"].numpy()
 
 
-def test_run_keeps_the_newest_checkpoints_and_the_best_and_exports_it(job, capsys):
-    # So large a step size that the first validation is the best one.
-    wild = OptimizerOptions(generator_learning_rate=0.3)
-    job = _changed(
+def _wild(job):
+    """With so large a step size that the last validation is not the best one."""
+    return _changed(
         job,
         steps=9,
-        optimizer=wild,
+        optimizer=OptimizerOptions(generator_learning_rate=0.3),
         checkpoint_every_steps=1,
         keep_checkpoints=2,
         guard=GuardOptions(max_distance_factor=1e6, min_sample_deviation=0.0),
     )
+
+
+def test_run_keeps_the_newest_checkpoints_and_the_best_and_exports_it(job, capsys):
+    job = _wild(job)
     controller.run(job)
     work_dir = _folder(job)
     distances = {
@@ -261,15 +265,15 @@ def test_run_interrupted_after_a_rollback_equals_uninterrupted(job, tmp_path):
     [
         (
             {"optimizer": OptimizerOptions(critic_learning_rate=1e38)},
-            r"critic_loss is not a finite number since step \d",
+            r"critic_loss is not a finite number, not yet so at step \d",
         ),
         (
             {"guard": GuardOptions(max_gradient_norm=1e-3, max_rollbacks=2)},
-            r"gradient_norm is \d.*, above training\.guard\.max_gradient_norm=0\.001 since step 0",
+            r"gradient_norm is \d.*, above .*max_gradient_norm=0\.001, not yet so at step 0",
         ),
         (
             {"guard": GuardOptions(max_gradient_penalty=1e-3, max_rollbacks=0)},
-            r"after 0 returns .*gradient_penalty is \d.*max_gradient_penalty=0\.001 since step 0",
+            r"after 0 returns .*max_gradient_penalty=0\.001, not yet so at step 0",
         ),
     ],
 )
@@ -287,6 +291,70 @@ def test_run_fault_that_comes_back_ends_with_a_diagnosis(job, capsys, training, 
     assert not Path(job.export_dir).exists()
     saved = list(Path(job.work_dir).glob("*/checkpoints/step-*"))
     assert saved  # the last good one stays
+
+
+def test_run_fault_with_a_broken_newest_checkpoint_goes_back_further(job, capsys, tmp_path):
+    def damage(variables):
+        _nan(variables)
+        newest = next((tmp_path / "work").glob("*/checkpoints/step-00000004/variables.data*"))
+        newest.write_bytes(newest.read_bytes()[:-100])
+
+    training, _ = _training(_changed(job, log_every_steps=1), damage)
+    training.run()
+    shown = capsys.readouterr().err
+    assert "checkpoint of step 4 is passed over" in shown
+    assert "going back to step 3" in shown
+    assert _result(job)["rollbacks"] == 1
+
+
+def test_run_fault_without_any_checkpoint_is_one_line(job, tmp_path):
+    def damage(variables):
+        _nan(variables)
+        for path in (tmp_path / "work").glob("*/checkpoints/step-*"):
+            shutil.rmtree(path)
+
+    training, _ = _training(_changed(job, log_every_steps=1), damage)
+    with pytest.raises(TrainerError, match=r"step 6: critic_loss is not.*no whole checkpoint"):
+        training.run()
+
+
+def test_run_that_cannot_save_at_all_ends_before_it_trains(job, capsys, tmp_path):
+    controller.run(job)
+    again = job.model_copy(update={"work_dir": str(tmp_path / "again")})
+    (tmp_path / "again" / _folder(job).name).mkdir(parents=True)
+    (tmp_path / "again" / _folder(job).name / "checkpoints").write_text("in the way")
+    with pytest.raises(TrainerError, match="training cannot begin: nothing can be saved in"):
+        controller.run(again)
+    assert "could not be saved" in capsys.readouterr().err
+
+
+def test_run_best_checkpoint_broken_exports_the_last(job, capsys):
+    job = _wild(job)
+    controller.run(job)
+    best = _result(job)["exported_step"]
+    assert best < 9
+    index = _folder(job) / "checkpoints" / f"step-{best:08d}" / "variables.index"
+    index.write_bytes(b"")
+    controller.run(job)
+    assert f"checkpoint of step {best} is passed over" in capsys.readouterr().err
+    assert _result(job)["exported_step"] == 9
+
+
+def test_run_model_that_cannot_be_written_is_one_line_and_costs_nothing(job, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    wrong = job.model_copy(update={"export_dir": str(tmp_path / "file" / "model")})
+    with pytest.raises(TrainerError, match=r"cannot be written \(.*\): training is done and saved"):
+        controller.run(wrong)
+    controller.run(job)
+    assert _result(job)["steps"] == 6
+
+
+def test_run_without_held_out_images_says_so_and_exports_the_last(job, capsys):
+    controller.run(job.model_copy(update={"eval_files": ()}))
+    assert "no held-out images, or all alike: nothing is validated" in capsys.readouterr().err
+    assert _result(job)["best_validation_distance"] is None
+    assert _result(job)["exported_step"] == 6
+    assert not any("validation_distance" in line for line in _metrics(_folder(job)))
 
 
 def test_run_stalled_validation_ends_early_and_stays_ended(job, capsys):

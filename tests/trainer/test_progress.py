@@ -49,12 +49,25 @@ def test_progress_validation_is_shown_until_the_next():
     assert stream.getvalue().endswith(f"30 s left, {shown}\n")
 
 
-def test_progress_taken_back_shows_the_earlier_step():
+def test_progress_taken_back_counts_speed_from_there():
+    stream = io.StringIO()
+    progress = _progress(stream, [0, 20, 40, 60])
+    progress.begin(40)
+    progress.advance(60)
+    progress.take_back(10)
+    progress.advance(30)
+    assert stream.getvalue().splitlines() == [
+        "step 60/100, 10 images/s, 40 s left",
+        "step 30/100, 10 images/s, 70 s left",
+    ]
+
+
+def test_progress_taken_back_moves_the_bar():
     stream = _Terminal()
     progress = _progress(stream, [0, 10, 20])
     progress.begin(0)
     progress.advance(60)
-    progress.advance(40)
+    progress.take_back(40)
     progress.close()
     assert "40/100" in stream.getvalue().split("60/100")[-1]
 

@@ -48,7 +48,7 @@ def test_measure_again_is_the_same_bit_for_bit(measured):
 def test_measure_distance_is_that_of_the_average_generators_pixels(measured):
     state, validator = measured
     latents = tf.constant(validator._latents)
-    images = networks.call(state.ema_generator, latents, tf.constant(LABELS))
+    images = networks.call(state.ema_generator, latents, tf.constant(validator._labels))
     pixels = np.round(np.clip(images, -1, 1) * 127.5 + 127.5).astype(np.uint8)
     extract = extractors.create("random")
     expected = relative_frechet_distance(Moments.of(extract(IMAGES)), Moments.of(extract(pixels)))
@@ -59,9 +59,9 @@ def test_measure_distance_is_that_of_the_average_generators_pixels(measured):
 
 def test_measure_wasserstein_is_the_critics_mean_difference(measured):
     state, validator = measured
-    label = tf.constant(LABELS)
+    label = tf.constant(validator._labels)
     fake = networks.call(state.generator, tf.constant(validator._latents), label)
-    real_scores = networks.call(state.critic, to_float(tf.constant(IMAGES)), label)
+    real_scores = networks.call(state.critic, to_float(tf.constant(validator._images)), label)
     expected = np.mean(real_scores - networks.call(state.critic, fake, label))
     found = validator.measure()
     assert found.wasserstein == pytest.approx(expected, rel=1e-4)
@@ -79,8 +79,11 @@ def test_measure_generator_of_one_image_has_no_deviation():
 
 
 def test_validator_takes_no_more_images_than_asked_for():
-    validator = _validator(_state(), TrainingOptions(validation_images=70))
+    by_class = Dataset.of_arrays(IMAGES, np.sort(LABELS))
+    options = TrainingOptions(validation_images=70)
+    validator = Validator(_state(), options, by_class, "random")
     assert len(validator) == 70
+    assert set(validator._labels) == {0, 1, 2}  # though they are sorted by class
     assert validator.measure().gradient_norms.shape == (70,)
 
 
@@ -100,3 +103,9 @@ def test_usable_leaves_out_classes_that_the_networks_do_not_know(write_examples,
     assert len(validation.usable(heldout, 0)) == 5
     with pytest.raises(TrainerError, match="got label -1"):
         data.load([str(path)], cache_dir=str(tmp_path), **options)
+
+
+def test_validator_of_images_that_are_all_alike_cannot_measure():
+    alike = Dataset.of_arrays(IMAGES[:1].repeat(5, axis=0), LABELS[:5])
+    assert not Validator(_state(), OPTIONS, alike, "random").can_measure
+    assert _validator(_state()).can_measure
