@@ -15,8 +15,8 @@ venv: ## Make or update .venv from the committed lock
 demo: venv ## Run the whole pipeline on scikit-learn's handwritten digits
 	@$(BIN)/tfx-wgan run digits $(ARGS)
 
-test: venv ## Run the tests
-	@$(BIN)/pytest $(ARGS)
+test: venv ## Run the tests, two files at a time
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: venv ## Check style, formatting and types
 	@$(BIN)/ruff check .
