@@ -96,7 +96,7 @@ class Progress:
                 f"{speed * self._images_per_step:.0f} images/s, {self._metrics}", refresh=False
             )
             self._bar.update(step - self._bar.n)
-        elif now - self._last_line >= SECONDS_BETWEEN_LINES or step == self._total:
+        elif steps and (now - self._last_line >= SECONDS_BETWEEN_LINES or step == self._total):
             self._last_line = now
             left = (self._total - step) / max(speed, 1e-9)
             self.report(

@@ -49,6 +49,16 @@ def test_progress_validation_is_shown_until_the_next():
     assert stream.getvalue().endswith(f"30 s left, {shown}\n")
 
 
+def test_progress_just_taken_back_does_not_guess_a_speed():
+    stream = io.StringIO()
+    progress = _progress(stream, [0, 20, 20, 40])
+    progress.begin(0)
+    progress.take_back(0)
+    progress.advance(0)
+    progress.advance(10)
+    assert stream.getvalue() == "step 10/100, 5 images/s, 180 s left\n"
+
+
 def test_progress_taken_back_counts_speed_from_there():
     stream = io.StringIO()
     progress = _progress(stream, [0, 20, 40, 60])
