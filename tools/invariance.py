@@ -97,6 +97,7 @@ FULL = (
     Configuration(replicas=2, conditional=False),
     Configuration(replicas=2, generator_norm="batch"),
     Configuration(replicas=4, generator_norm="batch"),
+    Configuration(workers=2, generator_norm="batch"),
 )
 
 
