@@ -115,8 +115,13 @@ def run(job: TrainingJob, stop: Stop) -> int:
     """
     import tensorflow as tf
 
+    from trainer import result
+
     # Free on a CPU; on a GPU it is what makes a resumed run equal an uninterrupted one.
     tf.config.experimental.enable_op_determinism()
+    if _speaks_for_all():
+        with contextlib.suppress(OSError, tf.errors.OpError):  # what cannot be deleted is told yet
+            result.clear(job)
     try:
         _run_alone(job, stop)
     except PeerLost as error:
@@ -130,20 +135,30 @@ def run(job: TrainingJob, stop: Stop) -> int:
         raise
     else:
         return 0
-    _leave(job, line)
     print(line, file=sys.stderr)
+    _leave(job, line)
     return code
 
 
 def _leave(job: TrainingJob, line: str) -> None:
-    """Leaves the line that says why training ended; of several workers the chief alone writes."""
-    from trainer import cluster, result
+    """Leaves the line that says why training ended, where that can be written."""
+    import tensorflow as tf
 
-    with contextlib.suppress(TrainerError):  # what is wrong with the cluster is in the line
+    from trainer import result
+
+    if _speaks_for_all():
+        with contextlib.suppress(OSError, tf.errors.OpError):  # a full disk may be the reason
+            result.write(job, error=line)
+
+
+def _speaks_for_all() -> bool:
+    """Whether this process writes into the log folder: of several workers the chief alone does."""
+    from trainer import cluster
+
+    with contextlib.suppress(TrainerError):  # what is wrong with the cluster is told elsewhere
         workers = cluster.described()
-        if workers and not workers.is_chief:
-            return
-    result.write(job, error=line)
+        return workers is None or workers.is_chief
+    return True
 
 
 def _run_alone(job: TrainingJob, stop: Stop) -> None:
@@ -172,11 +187,17 @@ def _run_alone(job: TrainingJob, stop: Stop) -> None:
 
 
 def _lock_name() -> str:
-    """Of the lock file: the workers of one training share its folder, and have a lock each."""
+    """Of the lock file: who writes in the folder keeps other trainings out of it.
+
+    The other workers of one training share its folder, and have a lock each, so that none of them
+    is started twice.
+    """
     from trainer import cluster
 
     workers = cluster.described()
-    return f".lock-{workers.own.replace(' ', '-')}" if workers else ".lock"
+    if workers is None or workers.is_chief:
+        return ".lock"
+    return f".lock-{workers.own.replace(' ', '-')}"
 
 
 def _start_anew(error: PeerLost, stop: Stop) -> str:

@@ -82,6 +82,11 @@ def connect(options: TrainingOptions, interrupted: Callable[[], bool] = lambda: 
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     kind = options.strategy if options.strategy != "auto" else _pick(options, len(gpus), workers)
+    if workers and kind != "multi_worker" and len(workers.addresses) > 1:
+        raise TrainerError(
+            f"training.strategy: got {kind}, but TF_CONFIG describes {len(workers.addresses)} "
+            "workers; choose auto or multi_worker, or unset TF_CONFIG"
+        )
     if kind == "multi_worker" and workers:
         cluster.meet(workers, interrupted, lambda line: print(line, file=console(), flush=True))
     build: dict[str, Callable[[TrainingOptions, int], tuple[tf.distribute.Strategy, str]]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer import lock
+from trainer import lock, result
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -133,9 +133,45 @@ def test_stop_that_nobody_heeds_ends_the_process_after_its_grace(number):
     assert "did not stop within" in shown
 
 
-def test_run_folder_of_another_training_is_refused_in_one_line(start, job):
+@pytest.mark.parametrize(("kind", "code"), [("TrainerError", 1), ("TrainingInterrupted", 75)])
+def test_run_line_that_cannot_be_left_is_still_said(start, job, tmp_path, kind, code):
+    (tmp_path / "log").write_text("a file in the log folder's place")
+    process = start(f"    from trainer.errors import {kind}\n    raise {kind}('one line')")
+    _, shown = process.communicate()
+    assert process.returncode == code
+    assert shown.splitlines()[-1] == "one line"
+    assert "Traceback" not in shown
+
+
+def test_run_killed_leaves_no_line_of_an_earlier_run(start, job):
+    result.write(job, error="of an earlier run")
+    process = start("    os.kill(os.getpid(), 9)")
+    process.communicate()
+    assert process.returncode == -9
+    assert result.read(job) == {}
+
+
+def test_run_worker_that_is_not_the_chief_leaves_the_log_folder_alone(start, job):
+    result.write(job, error="of the chief")
+    config = {
+        "cluster": {"worker": ["a:1", "b:2"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    train = "    raise TrainingInterrupted('stopped')"
+    process = start(train, TF_CONFIG=json.dumps(config))
+    _, shown = process.communicate()
+    assert (process.returncode, shown.splitlines()[-1]) == (75, "stopped")
+    assert result.read(job) == {"error": "of the chief"}
+
+
+@pytest.mark.parametrize(
+    "cluster", [None, {"worker": ["a:1", "b:2"]}, {"chief": ["a:1"], "worker": ["b:2"]}]
+)
+def test_run_folder_of_another_training_is_refused_in_one_line(start, job, cluster):
+    task = {"type": next(iter(cluster or {}), None), "index": 0}
+    config = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})} if cluster else {}
     with lock.held(Path(job.work_dir)):
-        process = start("    print('trained')")
+        process = start("    print('trained')", **config)
         output, shown = process.communicate()
     assert (process.returncode, output) == (1, "")
     assert _error(job) == (

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import tenacity
 
 from trainer import cluster, strategy
 from trainer.errors import PeerLost, TrainerError, TrainingInterrupted
@@ -56,6 +57,19 @@ def test_connect_named_tpu_that_is_not_there_is_one_line(choice):
         strategy.connect(TrainingOptions(strategy=choice, tpu="no-such-tpu"))
 
 
+def test_connect_tpu_that_does_not_answer_is_asked_again_and_then_one_line(monkeypatch, capsys):
+    """A real port at which nobody listens."""
+    monkeypatch.setattr(strategy._initialised_tpu.retry, "wait", tenacity.wait_none())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"grpc://127.0.0.1:{server.getsockname()[1]}"
+    options = TrainingOptions(strategy="tpu", tpu=address)
+    with pytest.raises(TrainerError, match=rf"training\.tpu: got '{address}', which .*refused"):
+        strategy.connect(options)
+    said = capsys.readouterr().err
+    assert said.count(f"TPU {address} does not answer") == 4
+    assert said.count("trying again in 0 s") == 4
+
+
 @pytest.mark.parametrize(("replicas", "pieces"), [(3, 1), (4, 5)])
 def test_connect_batch_that_the_devices_do_not_divide_is_one_line(replicas, pieces):
     # As devices found by themselves: what is asked for is checked with the options.
@@ -70,6 +84,25 @@ def test_connect_one_worker_of_a_cluster_of_one_is_no_cluster(monkeypatch):
     devices = strategy.connect(TrainingOptions())
     assert (devices.workers, devices.is_chief) == (1, True)
     assert devices.description == "one device, CPU:0, 1 replica (picked by auto)"
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind"),
+    [
+        ({"strategy": "one"}, "one"),
+        ({"strategy": "mirrored", "replicas": 2}, "mirrored"),
+        ({"tpu": "no-such-tpu"}, "tpu"),
+    ],
+)
+def test_connect_several_workers_that_would_each_train_alone_is_one_line(monkeypatch, choice, kind):
+    """Each would be the chief of its own training, in one folder."""
+    monkeypatch.setenv("TF_CONFIG", _config("a:1", "b:2", index=1))
+    with pytest.raises(TrainerError) as raised:
+        strategy.connect(TrainingOptions(**choice))
+    assert str(raised.value) == (
+        f"training.strategy: got {kind}, but TF_CONFIG describes 2 workers; choose auto or "
+        "multi_worker, or unset TF_CONFIG"
+    )
 
 
 @pytest.mark.parametrize(
