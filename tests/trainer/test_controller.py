@@ -195,6 +195,7 @@ def _training(job, damage):
     def interrupted():
         seen.append(training.step)
         if seen.count(5) == 1 and training.step == 5:
+            training._checkpoints.wait()  # what is still being written cannot be damaged
             damage(training.state.variables())
         return False
 
