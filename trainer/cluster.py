@@ -34,6 +34,15 @@ _LOSSES = (
     tf.errors.DeadlineExceededError,
     tf.errors.FailedPreconditionError,
 )
+#: Words that it has for it. Files fail with the same kinds of errors, in other words.
+_SIGNS = re.compile(
+    r"heartbeat|reset by peer|from peer|remote target|incarnation|socket closed|broken pipe"
+    r"|connection (?:refused|reset|closed|timed)|connect to all addresses|agent must be in"
+    r"|coordination service|collective|recvasync is cancelled|barrier",
+    re.IGNORECASE,
+)
+#: And those of a remote file system that cannot be reached.
+_STORAGE = re.compile(r"HTTP request|libcurl")
 _EXAMPLE = (
     '{"cluster": {"worker": ["host:port", "host:port"]}, "task": {"type": "worker", "index": 0}}'
 )
@@ -134,15 +143,22 @@ def losses_told() -> Iterator[None]:
     try:
         yield
     except _LOSSES as error:
-        raise PeerLost(f"training: a worker of the cluster was lost ({_reason(error)})") from error
+        if (reason := _loss(error)) is None:
+            raise
+        raise PeerLost(f"training: a worker of the cluster was lost ({reason})") from error
 
 
-def _reason(error: tf.errors.OpError) -> str:
-    """The one line of TensorFlow's many that says why."""
-    lines = [line.strip() for line in error.message.splitlines()]
-    found = [line for line in lines if re.search(r"heartbeat|peer|connect|incarnation", line)]
-    reason = next((line for line in found if not line.startswith(":{")), type(error).__name__)
-    return re.sub(r"^.*aborted by: |\s*\[.*$", "", reason)[:200]
+def _loss(error: tf.errors.OpError) -> str | None:
+    """The one line of TensorFlow's many that says why a worker is lost; None where none is."""
+    # Names of source files and functions may hold any word.
+    said = [line.strip() for line in error.message.splitlines() if 'File "' not in line]
+    found = [line for line in said if _SIGNS.search(line)]
+    if not found or _STORAGE.search(error.message):
+        return None
+    # A node, or the raw record of a call, only when nothing better is there.
+    plain = [line for line in found if not line.startswith((":{", "[[", "Detected at"))]
+    reason = re.sub(r"^.*aborted by: |\s*\[.*$", "", plain[0]) if plain else ""
+    return reason[:200] or type(error).__name__
 
 
 def _checked(address: str) -> str:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import tenacity
+import tensorflow as tf
 
 from trainer import cluster, strategy
 from trainer.errors import PeerLost, TrainerError, TrainingInterrupted
@@ -187,14 +188,59 @@ def test_meet_who_comes_late_is_waited_for_and_the_user_told(monkeypatch, socket
     assert not first.is_alive()
 
 
-def test_losses_told_other_errors_stay_what_they_are():
-    import tensorflow as tf
+_NODE = """Graph execution error:
 
-    def fail(kind):
-        with cluster.losses_told():
-            raise kind(None, None, "Graph execution error:\n\nConnection reset by peer\nAdditional")
+Detected at node while/CollectiveReduceV2 defined at (most recent call last):
+  File "/code/loop.py", line 60, in connect_to_peer
+"""
 
-    with pytest.raises(PeerLost, match=r"^training: a worker .* lost \(Connection reset by peer\)"):
-        fail(tf.errors.UnavailableError)
-    with pytest.raises(tf.errors.ResourceExhaustedError):
-        fail(tf.errors.ResourceExhaustedError)
+
+@pytest.mark.parametrize(
+    ("kind", "message", "reason"),
+    [
+        (
+            tf.errors.UnavailableError,
+            _NODE + "Collective ops is aborted by: Connection reset by peer\nAdditional GRPC error "
+            'information from remote target /job:worker/task:1\n:{"grpc_status":14}',
+            "Connection reset by peer",
+        ),
+        (
+            tf.errors.CancelledError,
+            _NODE + "\t [[{{node while/CollectiveReduceV2}}]] [Op:__inference_train_5124]",
+            "CancelledError",
+        ),
+        (
+            tf.errors.AbortedError,
+            "Collective ops is aborted by: Device /job:worker/task:1 current incarnation doesn't "
+            "match with one in the group. [type.googleapis.com/x='']",
+            "Device /job:worker/task:1 current incarnation doesn't match with one in the group.",
+        ),
+    ],
+)
+def test_losses_told_lost_worker_is_told_with_its_reason(kind, message, reason):
+    with pytest.raises(PeerLost) as raised, cluster.losses_told():
+        raise kind(None, None, message)
+    assert str(raised.value) == f"training: a worker of the cluster was lost ({reason})"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (tf.errors.ResourceExhaustedError, "Connection reset by peer"),
+        (tf.errors.AbortedError, _NODE.replace("CollectiveReduceV2", "SaveV2") + "disk full"),
+        (
+            tf.errors.UnavailableError,
+            "Error executing an HTTP request: libcurl code 56 meaning 'Failure when receiving data "
+            "from the peer', error details: Connection reset by peer",
+        ),
+    ],
+)
+def test_losses_told_other_errors_stay_what_they_are(kind, message):
+    with pytest.raises(kind, match=message.splitlines()[-1][:40]), cluster.losses_told():
+        raise kind(None, None, message)
+
+
+def test_losses_told_file_that_cannot_be_written_is_no_loss(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(cluster._LOSSES, match="is not a directory"), cluster.losses_told():
+        tf.io.gfile.makedirs(str(tmp_path / "file" / "export"))
