@@ -35,7 +35,8 @@ WHILE_STDIN_OPEN = "--while-stdin-open"
 GRACE_SECONDS = 300.0
 #: How long to wait for an earlier training in the same folder, told to stop but not ended yet.
 LOCK_SECONDS = 60.0
-#: How often a process replaces itself after the loss of another worker, and the pause before it.
+#: How often a process replaces itself after the loss of another worker while no checkpoint is
+#: written in between, and the pause before it.
 MAX_RESTARTS = 10
 RESTART_PAUSE_SECONDS = 1.0
 #: Counts the restarts.
@@ -122,10 +123,12 @@ def run(job: TrainingJob, stop: Stop) -> int:
     if _speaks_for_all():
         with contextlib.suppress(OSError, tf.errors.OpError):  # what cannot be deleted is told yet
             result.clear(job)
+    before = _checkpoints(job)
     try:
         _run_alone(job, stop)
     except PeerLost as error:
-        line, code = _start_anew(error, stop), EXIT_INTERRUPTED
+        progressed = not _checkpoints(job) <= before
+        line, code = _start_anew(error, stop, progressed), EXIT_INTERRUPTED
     except TrainingInterrupted as error:
         line, code = str(error), EXIT_INTERRUPTED
     except TrainerError as error:
@@ -200,9 +203,24 @@ def _lock_name() -> str:
     return f".lock-{workers.own.replace(' ', '-')}"
 
 
-def _start_anew(error: PeerLost, stop: Stop) -> str:
-    """Replaces this process by a new one after a pause; returns only to say why it did not."""
-    restarts = int(os.environ.get(RESTARTS_VARIABLE, "0"))
+def _checkpoints(job: TrainingJob) -> set[str]:
+    """The checkpoints that can be seen now."""
+    import tensorflow as tf
+
+    with contextlib.suppress(OSError, tf.errors.OpError):
+        return set(tf.io.gfile.glob(os.path.join(job.work_dir, "*", "checkpoints", "step-*")))
+    return set()
+
+
+def _start_anew(error: PeerLost, stop: Stop, progressed: bool) -> str:
+    """Replaces this process by a new one after a pause; returns only to say why it did not.
+
+    Args:
+      error: why.
+      stop: ends the pause.
+      progressed: whether a checkpoint was written since this process began: then it is the first time.
+    """
+    restarts = 0 if progressed else int(os.environ.get(RESTARTS_VARIABLE, "0"))
     if restarts >= MAX_RESTARTS:
         return (
             f"{error}; given up after {restarts} restarts: run the same command on every worker "

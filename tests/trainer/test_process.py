@@ -109,6 +109,24 @@ def test_run_worker_lost_too_often_exits_75_and_says_so(start, job):
     )
 
 
+def test_run_worker_lost_after_progress_is_counted_anew(start, job):
+    # The first time a checkpoint is written, the second time none is.
+    made = Path(job.work_dir, "key", "checkpoints", "step-00000005")
+    process = start(
+        f"    made = {str(made)!r}\n"
+        "    if os.path.exists(made) and restarts == 2: raise TrainingInterrupted('stopped')\n"
+        "    os.makedirs(made, exist_ok=True)\n"
+        "    raise PeerLost('worker lost')",
+        TFX_WGAN_RESTARTS="9",
+    )
+    _, shown = process.communicate()
+    assert process.returncode == 75
+    assert [line for line in shown.splitlines() if "starting anew" in line] == [
+        f"worker lost; starting anew ({count} of 10 times)" for count in (1, 2)
+    ]
+    assert _error(job) == "stopped"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stop_that_nobody_heeds_ends_the_process_after_its_grace(number):
     # A lock that is never set free stands for a call that waits for a lost worker.
