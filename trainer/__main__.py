@@ -119,6 +119,10 @@ def main(data: str, source: str | None, output: str, overrides: tuple[str, ...])
         raise UserError(str(error), 1) from error
     except OSError as error:
         raise UserError(f"--output {output}: cannot be written: {error.strerror}", 1) from error
+    except KeyboardInterrupt:
+        raise UserError(
+            "interrupted before training began: run the same command again", 75
+        ) from None
     # In a new process: this one has used TensorFlow, and devices can no longer be configured.
     sys.stdout.flush()
     sys.stderr.flush()

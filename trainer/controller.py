@@ -248,7 +248,11 @@ class Training:
         past, validations = self._history.rollbacks, self._history.validations
         fine = validations[-1].step if validations and not fault.in_weights else first
         if len(past) >= self._options.guard.max_rollbacks:
-            earlier = "".join(f"; before it, at step {one.step}: {one.fault}" for one in past)
+            earlier = "".join(
+                f"; before it, at step {one.step}: "
+                + ("the same" if one.fault == str(fault) else one.fault)
+                for one in past
+            )
             raise TrainerError(
                 f"training was given up at step {step}, after {len(past)} returns to a checkpoint "
                 f"(training.guard.max_rollbacks): {fault}, not yet so at step {fine}{earlier}; "

@@ -176,12 +176,19 @@ class Description:
       channels: 1 or 3.
       labelled: whether there are labels.
       classes: largest label + 1; 0 where there are no labels.
+      examples: how many there are.
     """
 
     image_size: int
     channels: int
     labelled: bool
     classes: int
+    examples: int
+
+    def __str__(self) -> str:
+        """Size and labels in words."""
+        size, labels = self.image_size, "labels" if self.labelled else "no labels"
+        return f"{size}x{size}x{self.channels} with {labels}"
 
 
 def describe(patterns: Sequence[str]) -> Description:
@@ -198,9 +205,11 @@ def describe(patterns: Sequence[str]) -> Description:
     shapes = {side * side * c: (side, c) for side in IMAGE_SIZES for c in (1, 3)}
     if size not in shapes:
         raise TrainerError(f"{files.name}: got images of {size} bytes; {_ALLOWED}")
-    last = max(int(part.max()) for part in records.labels(files))
+    last, examples = records.NO_LABEL, 0
+    for part in records.labels(files):
+        last, examples = max(last, int(part.max())), examples + len(part)
     labelled = last != records.NO_LABEL
-    return Description(*shapes[size], labelled, last + 1 if labelled else 0)
+    return Description(*shapes[size], labelled, last + 1 if labelled else 0, examples)
 
 
 _ALLOWED = (

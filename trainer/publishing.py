@@ -36,17 +36,15 @@ def publish(
     """
     trained, best = int(state.step.numpy()), history.best
     # Where the best one is broken, that is reported, and the last one is exported.
-    if best and best.step != trained and checkpoints.restore_newest([best.step]):
-        report(
-            f"exporting step {best.step}, the best by validation distance "
-            f"({best.distance:.4g}), of {trained}"
-        )
+    if best and best.step != trained:
+        checkpoints.restore_newest([best.step])
+    exported = int(state.step.numpy())
     try:
         export.save(state, job.model, job.export_dir, class_names=job.class_names)
         result.write(
             job,
             steps=trained,
-            exported_step=int(state.step.numpy()),
+            exported_step=exported,
             best_validation_distance=best.distance if best else None,
             rollbacks=len(history.rollbacks),
             **details,
@@ -56,3 +54,7 @@ def publish(
             f"the model in {job.export_dir} cannot be written ({reason(error)}): training is "
             "done and saved; make room and run the same command again"
         ) from error
+    why = ""
+    if best and best.step == exported:
+        why = f", the best by validation distance ({best.distance:.4g})"
+    report(f"exported step {exported} of {trained}{why}: {job.export_dir}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -151,4 +152,6 @@ def _batches(
 
 
 def _brief(error: tf.errors.OpError) -> str:
-    return " ".join(error.message.split())[:200]
+    # Without TensorFlow's names of operations, which tell the user nothing.
+    text = re.sub(r"\{\{.*?\}\}|\[Op:.*|\[\[.*", "", " ".join(error.message.split()))
+    return text.strip()[:200]

@@ -127,8 +127,9 @@ def check_weights(path: str) -> None:
     """
     if "://" in path or any(Path(path, name).is_file() for name in WEIGHTS_FILES):
         return
+    what = "holds neither" if Path(path).is_dir() else "is no folder"
     raise ConfigError(
-        f"training.warm_start: got {path!r}, which is neither; allowed: the folder of a "
+        f"training.warm_start: got {path!r}, which {what}; allowed: the folder of a "
         "SavedModel or of one checkpoint (step-00000500)"
     )
 

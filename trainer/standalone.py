@@ -38,8 +38,18 @@ def make_job(
     train, heldout = find(source, os.path.join(output, "examples"))
     found = data.describe(train)
     classes = found.classes
-    if heldout and found.labelled:
-        classes = max(classes, data.describe(heldout).classes)
+    if classes > found.examples:
+        raise TrainerError(
+            f"--data {source}: got labels up to {classes - 1} for {found.examples} images; "
+            "allowed: class ids from 0 on, no more of them than images"
+        )
+    if heldout:
+        other = data.describe(heldout)
+        if str(other) != str(found):
+            raise TrainerError(
+                f"--data {source}: the held-out images are {other}, those to train on {found}; "
+                "allowed: the same for both"
+            )
     if model.conditional is True and not classes:
         raise TrainerError(
             "model.conditional: got true, but the data has no labels; allowed: false or auto"

@@ -163,7 +163,7 @@ def test_run_keeps_the_newest_checkpoints_and_the_best_and_exports_it(job, capsy
     result = _result(job)
     assert (result["steps"], result["exported_step"]) == (9, best)
     assert result["best_validation_distance"] == distances[best]
-    assert f"exporting step {best}" in capsys.readouterr().err
+    assert f"exported step {best} of 9, the best by validation distance" in capsys.readouterr().err
     reader = tf.train.load_checkpoint(
         str(work_dir / "checkpoints" / f"step-{best:08d}" / "variables")
     )

@@ -222,10 +222,10 @@ def test_describe_tells_shape_and_classes(write_examples, tmp_path, size, channe
     write_examples(tmp_path / "0.gz", images, np.array([0, 0, 1, 0, 0]))
     write_examples(tmp_path / "1.gz", images, np.array([0, 7, 0, 0, 0]))
     described = data.describe([str(tmp_path / "*.gz")])
-    assert described == data.Description(size, channels, labelled=True, classes=8)
+    assert described == data.Description(size, channels, labelled=True, classes=8, examples=10)
     write_examples(tmp_path / "2" / "a.gz", images, None)
     described = data.describe([str(tmp_path / "2" / "a.gz")])
-    assert described == data.Description(size, channels, labelled=False, classes=0)
+    assert described == data.Description(size, channels, labelled=False, classes=0, examples=5)
 
 
 def test_describe_what_cannot_be_trained_on_is_one_line(write_examples, tmp_path):

@@ -65,7 +65,8 @@ def test_main_trains_on_arrays_with_a_pipelines_file_and_goes_on(arrays, tmp_pat
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert lines[0].startswith("training on one device, CPU:0, 1 replica")
-    assert lines[-1].startswith("step 3/3, ")
+    assert lines[-2].startswith("step 3/3, ")
+    assert lines[-1].startswith("exported step ")
     result = json.loads((tmp_path / "out" / "log" / "training.json").read_text())
     assert result["steps"] == 3
     assert result["best_validation_distance"] > 0
@@ -233,4 +234,22 @@ def test_make_job_unlabelled_arrays_have_no_classes(tmp_path):
 def test_make_job_too_few_class_names_are_refused(arrays, tmp_path):
     (arrays / "class_names.txt").write_text("a\n")
     with pytest.raises(TrainerError, match=r"class_names\.txt: got 1 names; the labels go up to 2"):
+        _job(arrays, tmp_path / "out")
+
+
+def test_make_job_more_classes_than_images_are_refused(tmp_path):
+    """Ids in place of classes; nobody's memory would do for the networks."""
+    np.savez(tmp_path / "train.npz", images=_images(8), labels=np.arange(8) * 10**6)
+    with pytest.raises(
+        TrainerError, match=r"got labels up to 7000000 for 8 images; allowed: class"
+    ):
+        _job(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(4)])
+def test_make_job_held_out_images_of_another_kind_are_refused(arrays, tmp_path, labels):
+    images = _images(4) if labels is None else np.zeros((4, 28, 28), np.uint8)
+    given = {} if labels is None else {"labels": labels}
+    np.savez(arrays / "eval.npz", images=images, **given)
+    with pytest.raises(TrainerError, match=r"the held-out images are (16|28)x.* those to train on"):
         _job(arrays, tmp_path / "out")
