@@ -230,3 +230,16 @@ def test_workers_each_killed_and_started_again_end_as_undisturbed(make, finished
         assert workers.said(index).count("going on from step") == 2
     _assert_same_variables(workers.variables(), finished(2).variables())
     assert workers.metrics() == finished(2).metrics()
+
+
+def test_workers_given_different_options_end_with_one_line_each(make):
+    workers = make(2)
+    path = workers.folder / "1" / "job.json"
+    other = json.loads(path.read_text())
+    other["training"]["seed"] += 1
+    path.write_text(json.dumps(other))
+    assert _codes(workers.start_all()) == [1, 1]
+    for index in (0, 1):
+        assert "the workers were given different options or data" in workers.said(index)
+        assert "Traceback" not in workers.said(index)
+    assert workers.newest_step() == -1  # nothing was trained
