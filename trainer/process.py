@@ -218,7 +218,8 @@ def _start_anew(error: PeerLost, stop: Stop, progressed: bool) -> str:
     Args:
       error: why.
       stop: ends the pause.
-      progressed: whether a checkpoint was written since this process began: then it is the first time.
+      progressed: whether a checkpoint was written since this process began: restarts are then
+        counted anew.
     """
     restarts = 0 if progressed else int(os.environ.get(RESTARTS_VARIABLE, "0"))
     if restarts >= MAX_RESTARTS:
