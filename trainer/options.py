@@ -206,6 +206,11 @@ class TrainingOptions(Options):
                 f"training.accumulation_steps={self.accumulation_steps} does not divide; "
                 f"allowed: a multiple of {pieces}"
             )
+        if self.strategy in ("tpu", "multi_worker") and self.replicas is not None:
+            raise ValueError(
+                f"training.replicas: got {self.replicas} with training.strategy={self.strategy}, "
+                "which has as many as there are devices; allowed: null"
+            )
         if self.strategy == "one" and (self.replicas or 1) > 1:
             raise ValueError(
                 f"training.replicas: got {self.replicas} with training.strategy=one; "

@@ -24,6 +24,13 @@ def test_one_device_with_several_replicas_is_refused():
         TrainingOptions(strategy="one", replicas=2)
 
 
+@pytest.mark.parametrize("strategy", ["tpu", "multi_worker"])
+def test_replicas_where_the_devices_decide_are_refused(strategy):
+    with pytest.raises(ValueError, match=rf"got 2 with training\.strategy={strategy}.*null"):
+        TrainingOptions(strategy=strategy, replicas=2)
+    assert TrainingOptions(strategy=strategy)
+
+
 def test_batch_normalisation_of_pieces_is_refused(job):
     model = ModelOptions(generator_norm="batch")
     in_pieces = TrainingOptions(accumulation_steps=2)
