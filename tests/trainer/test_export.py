@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from trainer import export, networks
 from trainer import step as steps
-from trainer.options import ModelOptions, OptimizerOptions
-from trainer.step import State
+from trainer.options import ModelOptions, TrainingOptions
+from trainer.state import State
 
 MODEL = ModelOptions(latent_dim=8, generator_channels=4, critic_channels=4)
 
@@ -49,7 +49,7 @@ def _state(classes, channels=1):
     strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
     with strategy.scope():
         state = State(
-            MODEL, OptimizerOptions(), image_size=16, channels=channels, classes=classes, seed=1
+            MODEL, TrainingOptions(seed=1), image_size=16, channels=channels, classes=classes
         )
     for i, weight in enumerate(state.ema_generator.trainable_variables):
         weight.assign_add(0.1 * tf.random.stateless_normal(weight.shape, [1, i]))
