@@ -14,14 +14,7 @@ import work as works
 def main() -> None:
     """Prints a table for each kind of work."""
     arguments = timing.arguments(__doc__).parse_args()
-    for work, steps, laps in (
-        [(works.TINY, 10, 2)]
-        if arguments.quick
-        else [
-            (works.DIGITS, 20, 25),
-            (works.MNIST, 10, 9),
-        ]
-    ):
+    for work, steps, laps in works.races(arguments.quick):
         with tempfile.TemporaryDirectory() as folder:
             job = works.job(work, Path(folder))
             sides = {

@@ -27,14 +27,7 @@ def main() -> None:
         print(f"\nPyTorch: left out, {why}\n")
         timing.append(arguments.json, {"benchmark": "PyTorch", "left_out": why})
         return
-    for work, steps, laps in (
-        [(works.TINY, 10, 2)]
-        if arguments.quick
-        else [
-            (works.DIGITS, 20, 25),
-            (works.MNIST, 10, 9),
-        ]
-    ):
+    for work, steps, laps in works.races(arguments.quick):
         with tempfile.TemporaryDirectory() as folder:
             sides = {"whole trainer": whole_trainer.side(works.job(work, Path(folder)))}
             for layout in ("contiguous", "channels_last"):

@@ -58,6 +58,11 @@ MNIST = Work(28, 64, 64, 128, 64, 5)
 TINY = Work(16, 4, 4, 8, 8, 2)
 
 
+def races(quick: bool) -> list[tuple[Work, int, int]]:
+    """What the trainer is compared on with other libraries: work, steps of a lap, laps."""
+    return [(TINY, 10, 2)] if quick else [(DIGITS, 20, 25), (MNIST, 10, 9)]
+
+
 def images(size: int) -> tuple[np.ndarray, np.ndarray]:
     """Handwritten digits, enlarged.
 

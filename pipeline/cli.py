@@ -14,7 +14,7 @@ import click
 
 from pipeline import config as configuration
 from pipeline import describe
-from trainer import settings
+from trainer import settings, user_error
 
 _EPILOG = """\b
 Exit codes:
@@ -28,18 +28,10 @@ Exit codes:
 _CONFIG_HELP = "CONFIG is a YAML file or the name of a preset (`tfx-wgan config presets`)."
 
 
-class UserError(click.ClickException):
-    """One line for the user and an exit code, no traceback."""
+class UserError(user_error.UserError):
+    """One line for the user of this command."""
 
-    exit_code: int  # type: ignore[misc]
-
-    def __init__(self, message: str, exit_code: int):
-        super().__init__(message)
-        self.exit_code = exit_code
-
-    def show(self, file: Any = None) -> None:
-        """Prints the line to standard error."""
-        click.echo(f"tfx-wgan: {self.message}", err=True)
+    program = "tfx-wgan"
 
 
 def _with_config(command: Callable[..., None], required: bool = True) -> Callable[..., None]:

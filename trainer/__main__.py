@@ -8,7 +8,6 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 # Before TensorFlow is imported, here and in the training process: what it and the packages that
 # it brings along say on loading is for nobody here.
@@ -20,7 +19,7 @@ if "PYTHONWARNINGS" not in os.environ:
 import click
 from pydantic import model_validator
 
-from trainer import settings
+from trainer import settings, user_error
 from trainer.errors import TrainerError
 from trainer.options import SERVED, ModelOptions, Options, TrainingOptions, check_together
 
@@ -71,18 +70,10 @@ class Config(Options):
         return self
 
 
-class UserError(click.ClickException):
-    """One line for the user and an exit code, no traceback."""
+class UserError(user_error.UserError):
+    """One line for the user of this command."""
 
-    exit_code: int  # type: ignore[misc]
-
-    def __init__(self, message: str, exit_code: int):
-        super().__init__(message)
-        self.exit_code = exit_code
-
-    def show(self, file: Any = None) -> None:
-        """Prints the line to standard error."""
-        click.echo(f"trainer: {self.message}", err=True)
+    program = "trainer"
 
 
 @click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
