@@ -34,7 +34,7 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS = {
-    "test": ["pytest>=8", "pytest-xdist>=3.5"],
+    "test": ["prdc>=0.2", "pytest>=8", "pytest-xdist>=3.5"],
     "dev": [
         "mypy>=1.11",
         "pip>=24",  # installs the environment, and TFX's module_file calls it
