@@ -17,6 +17,7 @@ from trainer import settings
 from trainer.options import (
     IMAGE_SIZES,
     SERVED,
+    ExtractorOptions,
     ModelOptions,
     Options,
     Real,
@@ -74,9 +75,7 @@ class DataOptions(Options):
 class EvaluationOptions(Options):
     """When a model is good enough to be served."""
 
-    extractor: Literal["random"] = option(
-        "random", "features the distances are measured in; random: untrained network, fixed seed"
-    )
+    extractor: ExtractorOptions = ExtractorOptions()
     max_relative_frechet_distance: Real = option(
         1.0,
         "absolute bound: Frechet distance over the trace of the real images' covariance",

@@ -234,6 +234,25 @@ def check_together(model: ModelOptions, training: TrainingOptions) -> None:
         )
 
 
+class ExtractorOptions(Options):
+    """What turns images into the features that they are compared by."""
+
+    name: str = option(
+        "random",
+        "random: untrained network, fixed seed; inception: features of FID; else the path of a "
+        "SavedModel, such as `tfx-wgan extractor fit` makes",
+        min_length=1,
+    )
+    weights: str | None = option(
+        None, "inception: path or URL of its weights; null: where Keras keeps them", min_length=1
+    )
+    sha256: str | None = option(
+        None,
+        "hash that the extractor's files must have; null: any, it is written beside the numbers",
+        pattern=r"^[0-9a-f]{64}$",
+    )
+
+
 class TrainingJob(Options):
     """Everything one training run needs, as plain data: what a training process is given.
 
@@ -242,7 +261,7 @@ class TrainingJob(Options):
 
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
-    extractor: str = option("random", "features that validation measures distances in")
+    extractor: ExtractorOptions = ExtractorOptions()
     image_size: int = option(..., "height and width of an image", "pixels")
     channels: int = option(..., "1: grey, 3: colour")
     class_names: tuple[str, ...] = option((), "label names by class id; empty: unlabelled")

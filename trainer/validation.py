@@ -11,7 +11,7 @@ import tensorflow as tf
 from trainer import losses, networks, noise
 from trainer.data import Dataset
 from trainer.noise import Purpose
-from trainer.options import TrainingOptions
+from trainer.options import ExtractorOptions, TrainingOptions
 from trainer.quality import extractors
 from trainer.quality.frechet import relative_frechet_distance
 from trainer.quality.moments import Moments
@@ -60,13 +60,15 @@ class Validator:
       state: what is trained.
       options: `seed` and `validation_images` are read.
       heldout: held-out images, of which some `usable` ones are drawn, always the same.
-      extractor: name of the features, as the Evaluator's.
+      extractor: of the features, as the Evaluator's.
 
     Raises:
-      ValueError: no such extractor.
+      ValueError: the extractor cannot be used.
     """
 
-    def __init__(self, state: State, options: TrainingOptions, heldout: Dataset, extractor: str):
+    def __init__(
+        self, state: State, options: TrainingOptions, heldout: Dataset, extractor: ExtractorOptions
+    ):
         # Drawn, because plain arrays come in any order: sorted by class, say.
         places = np.random.Generator(np.random.Philox(0)).permutation(
             usable(heldout, state.classes)

@@ -111,7 +111,7 @@ class _Comparison:
             if traits is not None:
                 classes = self._candidate.class_names if traits.conditional else ()
                 metrics[name] = results.read_metrics(
-                    output_dir, name, classes, self._options.extractor
+                    output_dir, name, classes, self._options.extractor.name
                 )
         return decide(
             metrics[candidate_name],

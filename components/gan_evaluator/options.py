@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.options import Options, Real, option
+from trainer.options import ExtractorOptions, Options, Real, option
 
 
 class GateOptions(Options):
@@ -10,7 +10,7 @@ class GateOptions(Options):
 
     image_size: int = option(..., "height and width of an image", "pixels", ge=8)
     channels: int = option(..., "1: grey, 3: colour")
-    extractor: str = option("random", "features the distances are measured in")
+    extractor: ExtractorOptions = ExtractorOptions()
     seed: int = option(0, "seed of the latents that samples are drawn from", ge=0)
     split: str = option("eval", "split of the examples that holds the real images")
     max_relative_frechet_distance: Real = option(

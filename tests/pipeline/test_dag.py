@@ -89,4 +89,4 @@ def test_create_pipeline_tuning_puts_a_search_between_transform_and_trainer(comp
 
 
 def test_create_pipeline_job_holds_the_configured_extractor(compiled):
-    assert _job(compiled()["Trainer"])["extractor"] == "random"
+    assert _job(compiled()["Trainer"])["extractor"]["name"] == "random"

@@ -11,6 +11,7 @@ import tensorflow_model_analysis as tfma
 from components.gan_evaluator.options import GateOptions
 from pipeline import gate
 from pipeline.config import Config
+from trainer.options import ExtractorOptions
 
 
 def config(**sections) -> Config:
@@ -50,7 +51,7 @@ def test_gate_options_carry_the_bounds_and_survive_json():
     assert options == GateOptions(
         image_size=28,
         channels=1,
-        extractor="random",
+        extractor=ExtractorOptions(),
         seed=5,
         split="eval",
         max_relative_frechet_distance=0.7,

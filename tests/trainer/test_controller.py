@@ -12,6 +12,7 @@ from trainer import controller, folder, strategy
 from trainer.controller import Training
 from trainer.errors import TrainerError, TrainingInterrupted
 from trainer.options import (
+    ExtractorOptions,
     GuardOptions,
     OptimizerOptions,
     PenaltyOptions,
@@ -443,7 +444,7 @@ def test_key_changes_with_what_decides_the_weights_only(job):
     }
     others = {
         "model": job.model.model_copy(update={"critic_channels": 5}),
-        "extractor": "inception",
+        "extractor": ExtractorOptions(name="inception"),
         "image_size": 32,
         "channels": 3,
         "class_names": ("a", "b"),

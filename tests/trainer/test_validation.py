@@ -7,7 +7,7 @@ import tensorflow as tf
 from trainer import data, networks, validation
 from trainer.data import Dataset
 from trainer.errors import TrainerError
-from trainer.options import ModelOptions, TrainingOptions
+from trainer.options import ExtractorOptions, ModelOptions, TrainingOptions
 from trainer.quality import extractors
 from trainer.quality.frechet import relative_frechet_distance
 from trainer.quality.moments import Moments
@@ -26,7 +26,7 @@ def _state(classes=3):
 
 
 def _validator(state, options=OPTIONS):
-    return Validator(state, options, Dataset.of_arrays(IMAGES, LABELS), "random")
+    return Validator(state, options, Dataset.of_arrays(IMAGES, LABELS), ExtractorOptions())
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_measure_distance_is_that_of_the_average_generators_pixels(measured):
     latents = tf.constant(validator._latents)
     images = networks.call(state.ema_generator, latents, tf.constant(validator._labels))
     pixels = np.round(np.clip(images, -1, 1) * 127.5 + 127.5).astype(np.uint8)
-    extract = extractors.create("random")
+    extract = extractors.create(ExtractorOptions())
     expected = relative_frechet_distance(Moments.of(extract(IMAGES)), Moments.of(extract(pixels)))
     assert validator.measure().distance == pytest.approx(expected, rel=1e-4)
     deviation = np.sqrt(pixels.var(axis=0).mean() / IMAGES.var(axis=0).mean())
@@ -81,15 +81,17 @@ def test_measure_generator_of_one_image_has_no_deviation():
 def test_validator_takes_no_more_images_than_asked_for():
     by_class = Dataset.of_arrays(IMAGES, np.sort(LABELS))
     options = TrainingOptions(validation_images=70)
-    validator = Validator(_state(), options, by_class, "random")
+    validator = Validator(_state(), options, by_class, ExtractorOptions())
     assert len(validator) == 70
     assert set(validator._labels) == {0, 1, 2}  # though they are sorted by class
     assert validator.measure().gradient_norms.shape == (70,)
 
 
 def test_validator_unknown_extractor_is_refused():
-    with pytest.raises(ValueError, match="extractor: got 'inception'"):
-        Validator(_state(), OPTIONS, Dataset.of_arrays(IMAGES, LABELS), "inception")
+    with pytest.raises(ValueError, match="extractor: got 'vgg'"):
+        Validator(
+            _state(), OPTIONS, Dataset.of_arrays(IMAGES, LABELS), ExtractorOptions(name="vgg")
+        )
 
 
 def test_usable_leaves_out_classes_that_the_networks_do_not_know(write_examples, tmp_path):
@@ -107,5 +109,5 @@ def test_usable_leaves_out_classes_that_the_networks_do_not_know(write_examples,
 
 def test_validator_of_images_that_are_all_alike_cannot_measure():
     alike = Dataset.of_arrays(IMAGES[:1].repeat(5, axis=0), LABELS[:5])
-    assert not Validator(_state(), OPTIONS, alike, "random").can_measure
+    assert not Validator(_state(), OPTIONS, alike, ExtractorOptions()).can_measure
     assert _validator(_state()).can_measure

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
+from trainer.options import ExtractorOptions
 from trainer.quality import extractors
+from trainer.quality.extractors import random
 from trainer.quality.frechet import relative_frechet_distance
 from trainer.quality.moments import Moments
 
 
 @pytest.fixture(scope="module")
 def extract():
-    return extractors.create("random")
+    return extractors.create(ExtractorOptions())
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def digits():
 
 
 def test_random_weights_are_these_for_ever():
-    blocks, projection = extractors._random_weights()
+    blocks, projection = random._random_weights()
     kernels = [kernel for block in blocks for kernel in block]
     shapes = [kernel.shape for kernel in kernels]
     assert shapes == [
@@ -55,7 +57,7 @@ def test_random_extractor_any_size_gives_64_finite_float32(extract, size, channe
 
 
 def test_random_extractor_batch_size_and_neighbours_do_not_matter(digits):
-    small, large = extractors.RandomExtractor(batch_size=3), extractors.RandomExtractor(64)
+    small, large = random.RandomExtractor(batch_size=3), random.RandomExtractor(64)
     together = large(digits[:70])
     np.testing.assert_allclose(small(digits[:70]), together, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(large(digits[69:70]), together[69:], rtol=1e-4, atol=1e-5)
@@ -71,7 +73,7 @@ def test_random_extractor_grey_equals_the_same_in_colour(extract, digits):
 
 
 def test_random_extractor_traces_each_size_once(digits):
-    extract = extractors.RandomExtractor(batch_size=4)
+    extract = random.RandomExtractor(batch_size=4)
     for count in (1, 3, 4, 9):
         extract(digits[:count])
     assert len(extract._compiled) == 1
@@ -93,7 +95,7 @@ def test_random_extractor_other_images_raise(extract, images, message):
 
 def test_create_unknown_name_raises():
     with pytest.raises(ValueError, match="extractor: got 'vgg'; allowed: random"):
-        extractors.create("vgg")
+        extractors.create(ExtractorOptions(name="vgg"))
 
 
 def test_random_features_distance_grows_with_degradation(extract, digits):

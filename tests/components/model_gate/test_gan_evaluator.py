@@ -22,6 +22,7 @@ from components.gan_evaluator.generator import Generator, latents
 from components.gan_evaluator.options import GateOptions
 from pipeline import gate
 from pipeline.config import Config
+from trainer.options import ExtractorOptions
 from trainer.quality import extractors
 from trainer.quality.frechet import frechet_distance, relative_frechet_distance
 from trainer.quality.moments import Moments
@@ -156,7 +157,7 @@ def test_evaluator_good_model_nothing_served_is_blessed(evaluate, models):
 def test_evaluator_numbers_equal_a_direct_computation(worse_against_good, models, digits):
     found = worse_against_good
     real = digits.part(1).part(0)
-    extract = extractors.create("random")
+    extract = extractors.create(ExtractorOptions())
     real_features = extract(real.images)
     ids = [example_id(index) for index in range(len(real.images))]
     for key, name in (("metrics", "worse"), ("baseline_metrics", "good")):

@@ -1,0 +1,105 @@
+"""The metrics by name: what each says, and which way is better. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One number that compares generated with real images.
+
+    Attributes:
+      name: its key wherever it is written.
+      title: what a person reads.
+      better: which way is better.
+      meaning: half a sentence for a reader who sees it for the first time.
+      source: paper that it is from.
+    """
+
+    name: str
+    title: str
+    better: Literal["lower", "higher"]
+    meaning: str
+    source: str
+
+    def worsening(self, change: float) -> float:
+        """How much worse a change (new minus old) makes it; negative: better."""
+        return change if self.better == "lower" else -change
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "relative_frechet_distance",
+        "Relative Frechet distance",
+        "lower",
+        "Frechet distance over the spread of the real images; 0: the same, 1: as far off as wide",
+        "arXiv 1706.08500",
+    ),
+    Metric(
+        "frechet_distance",
+        "Frechet distance",
+        "lower",
+        "distance between Gaussians fitted to the features, in squared units of the features",
+        "arXiv 1706.08500",
+    ),
+    Metric(
+        "kernel_distance",
+        "Kernel distance",
+        "lower",
+        "squared maximum mean discrepancy of the features, unbiased: about 0 for equal sets",
+        "arXiv 1801.01401",
+    ),
+    Metric(
+        "precision",
+        "Precision",
+        "higher",
+        "share of samples that lie among the real images",
+        "arXiv 1904.06991",
+    ),
+    Metric(
+        "recall",
+        "Recall",
+        "higher",
+        "share of real images that lie among the samples",
+        "arXiv 1904.06991",
+    ),
+    Metric(
+        "density",
+        "Density",
+        "higher",
+        "how many real images a sample is as near to as they are to each other; about 1 for real",
+        "arXiv 2002.09797",
+    ),
+    Metric(
+        "coverage",
+        "Coverage",
+        "higher",
+        "share of real images that have a sample nearby",
+        "arXiv 2002.09797",
+    ),
+    Metric(
+        "sliced_wasserstein_distance",
+        "Sliced Wasserstein distance",
+        "lower",
+        "mean distance of the sorted pixels' projections, 1 being black to white",
+        "arXiv 1710.10196",
+    ),
+    Metric(
+        "memorisation",
+        "Memorisation",
+        "lower",
+        "share of samples nearer to a training image than 95% of held-out images are; 0.05 is fair",
+        "arXiv 2004.05675",
+    ),
+    Metric(
+        "diversity",
+        "Diversity",
+        "higher",
+        "effective number of distinct samples over that of the real images",
+        "arXiv 2302.14000",
+    ),
+)
+
+BY_NAME = {metric.name: metric for metric in METRICS}
