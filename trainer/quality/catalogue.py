@@ -83,8 +83,8 @@ METRICS: tuple[Metric, ...] = (
         "sliced_wasserstein_distance",
         "Sliced Wasserstein distance",
         "lower",
-        "mean distance of the sorted pixels' projections, 1 being black to white",
-        "arXiv 1710.10196",
+        "how far pixels have to move, along random directions; 1: all black to all white",
+        "arXiv 1803.11188",
     ),
     Metric(
         "memorisation",
@@ -97,8 +97,8 @@ METRICS: tuple[Metric, ...] = (
         "diversity",
         "Diversity",
         "higher",
-        "effective number of distinct samples over that of the real images",
-        "arXiv 2302.14000",
+        "effective number of distinct samples over that of the real images; about 1 for real",
+        "arXiv 2310.12952",
     ),
 )
 

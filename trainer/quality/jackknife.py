@@ -1,0 +1,59 @@
+"""Standard errors of measures by the delete-a-group jackknife.
+
+Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainer.quality.image_set import ImageSet
+from trainer.quality.measures import Measure
+
+#: How many groups the images are split in.
+GROUPS = 20
+
+
+def replicates(
+    measure: Measure, real: ImageSet, generated: ImageSet, groups: int = GROUPS
+) -> dict[str, np.ndarray]:
+    """A measure, again and again without one group of images.
+
+    Image i belongs to group i modulo `groups`, on both sides, so that what is made from one
+    example is left out with it. Replicates of two models against the same real images are
+    paired: the error of their difference is that of the replicates' differences.
+
+    Args:
+      measure: what to measure.
+      real: real images, in an order that says nothing.
+      generated: generated images, row by row from the real ones where they are paired.
+      groups: number of groups.
+
+    Returns:
+      float64 [groups] by name; NaN when there are fewer images than groups.
+    """
+    if min(len(real), len(generated)) < groups:
+        names = measure(real, generated)
+        return {name: np.full(groups, np.nan) for name in names}
+    found = [
+        measure(_without(real, group, groups), _without(generated, group, groups))
+        for group in range(groups)
+    ]
+    return {name: np.array([values[name] for values in found]) for name in found[0]}
+
+
+def standard_error(replicates: np.ndarray) -> float:
+    """Standard error of what was replicated, or of a difference of replicates.
+
+    Args:
+      replicates: float64 [G].
+
+    Returns:
+      sqrt((G - 1) / G sum((r - mean r)^2)); NaN where any replicate is.
+    """
+    groups = len(replicates)
+    return float(np.sqrt((groups - 1) * np.var(replicates)))
+
+
+def _without(images: ImageSet, group: int, groups: int) -> ImageSet:
+    return images.take(np.arange(len(images)) % groups != group)
