@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
+from components.gan_evaluator.options import EvaluationOptions
 from trainer import settings
 from trainer.options import (
     IMAGE_SIZES,
     SERVED,
-    ExtractorOptions,
     ModelOptions,
     Options,
     Real,
@@ -70,23 +70,6 @@ class DataOptions(Options):
                 f"allowed: {', '.join(map(str, IMAGE_SIZES))}"
             )
         return self
-
-
-class EvaluationOptions(Options):
-    """When a model is good enough to be served."""
-
-    extractor: ExtractorOptions = ExtractorOptions()
-    max_relative_frechet_distance: Real = option(
-        1.0,
-        "absolute bound: Frechet distance over the trace of the real images' covariance",
-        gt=0.0,
-    )
-    max_frechet_increase: Real = option(
-        0.05,
-        "tolerated relative increase of the Frechet distance over the served model's",
-        ge=0.0,
-    )
-    seed: int = option(0, "seed of the latents that samples are drawn from", ge=0, lt=2**31)
 
 
 class ServingOptions(Options):

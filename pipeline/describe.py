@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from pydantic.fields import FieldInfo
 
 from trainer.options import Options
 
@@ -21,22 +22,32 @@ def _show_section(section: Options, depth: int) -> Iterator[str]:
     pad = "  " * depth
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if isinstance(value, Options):
+        # A group with a description of its own is one of many alike, and takes one line.
+        if isinstance(value, Options) and field.description is None:
             if depth == 0:
                 yield ""
             yield f"{pad}{name}:  # {_first_line(type(value))}"
             yield from _show_section(value, depth + 1)
             continue
-        unit = (field.json_schema_extra or {}).get("unit")  # type: ignore[union-attr]
-        meaning = f"{field.description}{f' [{unit}]' if unit else ''}"
-        for line in textwrap.wrap(meaning, 96 - len(pad)):
-            yield f"{pad}# {line}"
+        yield from _comment(field, pad)
         yield f"{pad}{name}: {_plain(value)}"
+
+
+def _comment(field: FieldInfo, pad: str) -> Iterator[str]:
+    """A key's meaning and unit."""
+    unit = (field.json_schema_extra or {}).get("unit")  # type: ignore[union-attr]
+    meaning = f"{field.description}{f' [{unit}]' if unit else ''}"
+    for line in textwrap.wrap(meaning, 96 - len(pad)):
+        yield f"{pad}# {line}"
 
 
 def _plain(value: Any) -> str:
     """A value as YAML in one line."""
-    text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, width=sys.maxsize)
+    if isinstance(value, Options):
+        value = value.model_dump()
+    text = yaml.safe_dump(
+        value, allow_unicode=True, default_flow_style=True, sort_keys=False, width=sys.maxsize
+    )
     return text.strip().removesuffix("\n...")
 
 

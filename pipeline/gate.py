@@ -56,10 +56,7 @@ def gate_options(config: Config) -> GateOptions:
     from components.gan_evaluator.options import GateOptions
 
     return GateOptions(
+        **dict(config.evaluation),
         image_size=config.data.image_size,
         channels=config.data.channels,
-        extractor=config.evaluation.extractor,
-        seed=config.evaluation.seed,
-        max_relative_frechet_distance=config.evaluation.max_relative_frechet_distance,
-        max_frechet_increase=config.evaluation.max_frechet_increase,
     )

@@ -1,78 +1,52 @@
-"""Whether a model may replace the one that is served: a pure function of numbers and bounds."""
+"""Whether a model may replace the one that is served: a pure function of numbers and rules."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
+from components.gan_evaluator import wording
+from components.gan_evaluator.judgement import Case, Failure
+from components.gan_evaluator.measurements import (
+    ExtractorIdentity,
+    ModelMetrics,
+    SliceMetrics,
+    Value,
+)
+from components.gan_evaluator.options import GateRules
+from trainer.quality.catalogue import BY_NAME
 
-@dataclasses.dataclass(frozen=True)
-class SliceMetrics:
-    """What was measured on one set of examples. NaN: could not be measured."""
+__all__ = [
+    "ExtractorIdentity",
+    "Failure",
+    "ModelMetrics",
+    "SliceMetrics",
+    "Value",
+    "Verdict",
+    "decide",
+]
 
-    frechet_distance: float
-    relative_frechet_distance: float
-    examples: int
+#: Metrics that a reason speaks of; beside the worst, where it refuses.
+_NAMED = 3
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data; what could not be measured is null."""
-        return {
-            "frechet_distance": _or_none(self.frechet_distance),
-            "relative_frechet_distance": _or_none(self.relative_frechet_distance),
-            "examples": self.examples,
-        }
-
-
-NOT_MEASURED = SliceMetrics(math.nan, math.nan, 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelMetrics:
-    """What was measured of one model.
-
-    Attributes:
-      overall: on all examples.
-      per_class: by class name; empty where classes mean nothing to the model.
-      extractor: name of the features that the distances were taken in.
-    """
-
-    overall: SliceMetrics
-    per_class: Mapping[str, SliceMetrics]
-    extractor: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            **self.overall.as_json(),
-            "extractor": self.extractor,
-            "per_class": {name: found.as_json() for name, found in self.per_class.items()},
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class Bounds:
-    """What a candidate must reach.
-
-    Attributes:
-      max_relative_frechet_distance: the most that the relative distance may be.
-      max_frechet_increase: the most by which the distance may exceed the served model's, as a
-        share of it.
-    """
-
-    max_relative_frechet_distance: float
-    max_frechet_increase: float
+_SHORT = {
+    "not_measured": "not measured",
+    "bound": "beyond its bound",
+    "worse": "worse than served",
+    "not_better": "not better than served",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """A decision and the sentence that gives its reason, numbers included."""
+    """A decision, the sentence that gives its reason, and all that was wrong, worst first."""
 
     blessed: bool
     reason: str
     metrics: ModelMetrics
     baseline_metrics: ModelMetrics | None
+    failures: tuple[Failure, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, as it is published."""
@@ -80,6 +54,7 @@ class Verdict:
         return {
             "blessed": self.blessed,
             "reason": self.reason,
+            "failures": [failure.as_json() for failure in self.failures],
             "metrics": self.metrics.as_json(),
             "baseline_metrics": served.as_json() if served else None,
         }
@@ -88,7 +63,8 @@ class Verdict:
 def decide(
     candidate: ModelMetrics,
     served: ModelMetrics | None,
-    bounds: Bounds,
+    rules: GateRules,
+    require: Literal["not_worse", "better"] = "not_worse",
     *,
     is_served_already: bool = False,
     incomparable: str | None = None,
@@ -98,60 +74,85 @@ def decide(
     Args:
       candidate: what was measured of it.
       served: what was measured of the served model on the same examples; None: nothing served.
-      bounds: what the candidate must reach.
+      rules: what the candidate must reach, by metric.
+      require: better: also better than the served model by one metric that has a tolerance.
       is_served_already: whether the candidate is the served model, file by file.
       incomparable: why the served model could not be measured on the same examples.
 
     Returns:
       The decision.
     """
-    blessed, reason = _judge(candidate.overall, served, bounds, is_served_already, incomparable)
-    return Verdict(blessed, reason, candidate, served)
-
-
-def _judge(
-    found: SliceMetrics,
-    served: ModelMetrics | None,
-    bounds: Bounds,
-    is_served_already: bool,
-    incomparable: str | None,
-) -> tuple[bool, str]:
-    distance, relative = found.frechet_distance, found.relative_frechet_distance
-    bound = bounds.max_relative_frechet_distance
+    cases = [Case(metric, rule, candidate, served) for metric, rule in rules.items()]
     if is_served_already:
-        return True, (
-            "Blessed: it is the model that is served already "
-            f"(relative Frechet distance {relative:.4g} on {found.examples} examples)."
-        )
-    if not (math.isfinite(distance) and math.isfinite(relative)):
-        return False, (
-            f"Refused: no Frechet distance could be computed from {found.examples} examples."
-        )
-    if not relative <= bound:
-        return False, (
-            f"Refused: the relative Frechet distance {relative:.4g} is above the bound {bound:.4g} "
-            f"({found.examples} examples)."
-        )
+        return Verdict(True, _blessing(cases, is_served_already), candidate, served)
+    failures = [failure for case in cases for failure in case.failures()]
     if incomparable:
-        return False, f"Refused: {incomparable}."
-    within = f"relative Frechet distance {relative:.4g}, bound {bound:.4g}"
-    if served is None:
-        return True, f"Blessed: {within}; nothing was served before ({found.examples} examples)."
-    other = served.overall.frechet_distance
-    tolerance = bounds.max_frechet_increase
-    if not math.isfinite(other):
-        return False, (
-            "Refused: the served model's Frechet distance could not be computed from "
-            f"{served.overall.examples} examples."
-        )
-    comparison = (
-        f"Frechet distance {distance:.4g} against the served model's {other:.4g}, "
-        f"tolerated increase {tolerance:.3g}"
+        failures.append(Failure("incomparable", incomparable))
+    elif require == "better" and served is not None:
+        failures.extend(_not_better(cases))
+    if failures:
+        failures.sort(key=lambda failure: failure.severity, reverse=True)
+        return Verdict(False, _refusal(failures, cases), candidate, served, tuple(failures))
+    return Verdict(True, _blessing(cases), candidate, served)
+
+
+def _not_better(cases: Sequence[Case]) -> Iterator[Failure]:
+    """The failure to be better by any metric that is compared."""
+    compared = [case.compared for case in cases if case.compared]
+    if any(found.is_better for found in compared):
+        return
+    what = "no metric is better than the served model's by more than chance"
+    if not compared:
+        yield Failure("not_better", what)
+        return
+    best = min(compared, key=lambda found: found.worsening / (abs(found.old.value) or 1.0))
+    yield Failure(
+        "not_better",
+        f"{what}, as evaluation.require asks: {wording.comparison(best)}",
+        best.metric.name,
+        None,
+        best.new.value,
+        best.error,
+        best.old.value,
     )
-    if not distance <= other * (1.0 + tolerance):
-        return False, f"Refused: {comparison} ({found.examples} examples)."
-    return True, f"Blessed: {within}; {comparison} ({found.examples} examples)."
 
 
-def _or_none(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _refusal(failures: Sequence[Failure], cases: Sequence[Case]) -> str:
+    worst, *others = failures
+    also = ", ".join(_in_short(failure) for failure in others[:_NAMED])
+    if len(others) > _NAMED:
+        also += f" and {len(others) - _NAMED} more"
+    reason = f"{worst.message}; also failed: {also}" if others else worst.message
+    # That models cannot be compared has nothing to do with numbers of images.
+    scope = f" ({_scope(cases, worst.class_name)})" if worst.metric else ""
+    return f"Refused: {reason}{scope}."
+
+
+def _in_short(failure: Failure) -> str:
+    if failure.metric is None:
+        return failure.message
+    return f"{wording.title(BY_NAME[failure.metric], failure.class_name)} ({_SHORT[failure.kind]})"
+
+
+def _blessing(cases: Sequence[Case], is_served_already: bool = False) -> str:
+    asked = [case for case in cases if case.is_asked] or cases[:1]
+    parts = [case.held() for case in asked[:_NAMED]]
+    if len(asked) > _NAMED:
+        parts.append(f"{len(asked) - _NAMED} more metrics hold")
+    if is_served_already:
+        parts = ["it is the model that is served already", parts[0]]
+    elif cases[0].served is None:
+        parts.append("nothing was served before")
+    return f"Blessed: {'; '.join(parts)} ({_scope(cases)})."
+
+
+def _scope(cases: Sequence[Case], class_name: str | None = None) -> str:
+    """What the numbers are from, and what could not be judged."""
+    candidate = cases[0].candidate
+    scope = wording.counts(candidate.overall)
+    if class_name is not None:
+        scope = f"{candidate.per_class[class_name].examples} of {scope}"
+    unjudged = set().union(*(case.unjudged_classes() for case in cases))
+    if unjudged:
+        scope += f"; {len(unjudged)} of {len(candidate.per_class)} classes too small to be judged"
+    return scope
