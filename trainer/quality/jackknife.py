@@ -1,6 +1,8 @@
 """Standard errors of measures by the delete-a-group jackknife.
 
-Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17.
+Kott 2001, "The delete-a-group jackknife", Journal of Official Statistics 17. It errs on the safe
+side (Efron and Stein 1981, "The jackknife estimate of variance"): by little for what is nearly a
+mean, by up to a factor of 2 for shares of images within balls, such as precision and coverage.
 """
 
 from __future__ import annotations
