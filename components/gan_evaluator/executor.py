@@ -1,30 +1,26 @@
-"""Runs TFMA over the evaluation split, then decides."""
+"""Measures a candidate and the served model in one Beam pipeline, then decides."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-import apache_beam as beam
-import pyarrow as pa
 import tensorflow_model_analysis as tfma
 from absl import logging
 from tfx import types
 from tfx.components.evaluator import constants
-from tfx.components.util import tfxio_utils
 from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils, proto_utils
 
-from components.gan_evaluator import features, results
+from components.gan_evaluator import dataflow, results, training
+from components.gan_evaluator.examples import split_files
 from components.gan_evaluator.generator import Generator, ModelError, ModelTraits
 from components.gan_evaluator.options import GateOptions
-from components.gan_evaluator.verdict import Bounds, Verdict, decide
+from components.gan_evaluator.verdict import ExtractorIdentity, Verdict, decide
 from components.served_model.fingerprint import SAVED_MODEL_FILE, model_fingerprint
-
-#: Examples in a record batch.
-_BATCH_SIZE = 256
+from trainer.quality import extractors
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -48,15 +44,19 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         comparison = _Comparison(_model_dir(model), _model_dir(baseline), options)
         eval_config = comparison.applicable(eval_config)
         with self._make_beam_pipeline() as pipeline:
-            _ = _read(pipeline, input_dict["examples"], options.split) | (
-                tfma.ExtractEvaluateAndWriteResults(
-                    eval_config=eval_config,
-                    extractors=features.extractors_for(comparison.model_dirs, options, eval_config),
-                    writers=results.writers_for(evaluation.uri, eval_config, comparison.model_dirs),
-                )
+            dataflow.measure(
+                pipeline,
+                held_out_files=split_files(input_dict["examples"], options.split),
+                training_files=split_files(input_dict["examples"], training.SPLIT),
+                model_dirs=comparison.model_dirs,
+                options=options,
+                eval_config=eval_config,
+                writers=results.writers_for(evaluation.uri, eval_config, comparison.model_dirs),
+                output_dir=evaluation.uri,
             )
         verdict = comparison.verdict(evaluation.uri)
-        results.write_verdict(evaluation.uri, verdict)
+        results.write_verdict(evaluation.uri, verdict, comparison.class_names)
+        results.describe_artifact(evaluation, verdict)
         _write_blessing(blessing, verdict.blessed, model, baseline)
         logging.info("%s", verdict.reason)
 
@@ -66,6 +66,8 @@ class _Comparison:
 
     def __init__(self, candidate_dir: str, served_dir: str, options: GateOptions):
         self._options = options
+        extractor = extractors.create(options.extractor)
+        self._extractor = ExtractorIdentity(extractor.name, extractor.sha256, extractor.dimension)
         self._candidate = Generator(candidate_dir).traits
         self._served: ModelTraits | None = None
         self._is_served = False
@@ -91,6 +93,11 @@ class _Comparison:
         self._served = served
         self.model_dirs = {tfma.CANDIDATE_KEY: candidate_dir, tfma.BASELINE_KEY: served_dir}
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names by class id, as the candidate and the data have them."""
+        return self._candidate.class_names
+
     def applicable(self, eval_config: tfma.EvalConfig) -> tfma.EvalConfig:
         """TFMA's configuration without what is not there: a baseline, or classes."""
         config = tfma.utils.update_eval_config_with_defaults(
@@ -109,17 +116,15 @@ class _Comparison:
         metrics = {}
         for name, traits in ((candidate_name, self._candidate), (tfma.BASELINE_KEY, self._served)):
             if traits is not None:
-                classes = self._candidate.class_names if traits.conditional else ()
+                classes = self.class_names if traits.conditional else ()
                 metrics[name] = results.read_metrics(
-                    output_dir, name, classes, self._options.extractor.name
+                    output_dir, name, classes, self._extractor, self._options.split
                 )
         return decide(
             metrics[candidate_name],
             metrics.get(tfma.BASELINE_KEY),
-            Bounds(
-                max_relative_frechet_distance=self._options.max_relative_frechet_distance,
-                max_frechet_increase=self._options.max_frechet_increase,
-            ),
+            self._options.gate,
+            self._options.require,
             is_served_already=self._is_served,
             incomparable=self._incomparable,
         )
@@ -127,23 +132,6 @@ class _Comparison:
 
 def _model_dir(model: types.Artifact) -> str:
     return path_utils.serving_model_path(model.uri)
-
-
-def _read(pipeline: beam.Pipeline, examples: list[types.Artifact], split: str) -> beam.PCollection:
-    """Record batches of a split; none when it is empty."""
-    files = [
-        file
-        for uri in artifact_utils.get_split_uris(examples, split)
-        for file in fileio.glob(io_utils.all_files_pattern(uri))
-    ]
-    if not files:
-        return pipeline | "NoExamples" >> beam.Create([], reshuffle=False).with_output_types(
-            pa.RecordBatch
-        )
-    factory = tfxio_utils.get_tfxio_factory_from_artifact(
-        examples=examples, telemetry_descriptors=["GanEvaluator"]
-    )
-    return pipeline | "ReadExamples" >> factory(files).BeamSource(batch_size=_BATCH_SIZE)
 
 
 def _write_blessing(

@@ -1,118 +1,158 @@
-"""TFMA extractor: from serialised examples to features of real and generated images."""
+"""What TFMA's extracts hold here: not one image each, but a group of them, as arrays.
+
+A group keeps TFMA's work per element small. An extract of held-out images holds
+
+    features:    real [n, D], real_projections [n, P], real_nearest [n], hash [n], label [1]
+    predictions: by model, or alone where there is one: features, projections, nearest
+
+and one of training images, which give the floor of every metric,
+
+    features:    training, training_projections, training_nearest, training_hash, label.
+
+Only the features are needed; an extract of a single image, with vectors for matrices, is a group
+of one.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import tensorflow_model_analysis as tfma
-from apache_beam.utils import shared
 
-from components.gan_evaluator.generator import Generator, labels_for, latents
-from components.gan_evaluator.options import GateOptions
-from trainer.quality import extractors
+from trainer.quality.image_set import ImageSet
 
-#: Keys below TFMA's `features`.
+#: Names of sets of images; models have TFMA's names for them.
 REAL_KEY = "real"
+TRAINING_KEY = "training"
 LABEL_KEY = "label"
+_HASHES = {REAL_KEY: "hash", TRAINING_KEY: "training_hash"}
 
 
-def extractors_for(
-    model_dirs: Mapping[str, str], options: GateOptions, eval_config: tfma.EvalConfig
-) -> list[tfma.extractors.Extractor]:
-    """The chain that TFMA's evaluators run after.
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Sets of n images that belong together row by row.
+
+    Attributes:
+      hashes: uint64 [n], an order of the examples.
+      sets: by name: `real` and what each model made for the same examples, or `training`.
+    """
+
+    hashes: np.ndarray
+    sets: Mapping[str, ImageSet]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, rows: np.ndarray) -> Group:
+        """Some rows: an index or a mask."""
+        return Group(
+            self.hashes[rows], {name: images.take(rows) for name, images in self.sets.items()}
+        )
+
+    @classmethod
+    def concatenate(cls, groups: Sequence[Group]) -> Group:
+        """Groups of the same sets, at least one, as one."""
+        if len(groups) == 1:
+            return groups[0]
+        sets = {
+            name: ImageSet(
+                np.concatenate([group.sets[name].features for group in groups]),
+                np.concatenate([group.sets[name].projections for group in groups]),
+                np.concatenate([group.sets[name].nearest for group in groups]),
+            )
+            for name in groups[0].sets
+        }
+        return cls(np.concatenate([group.hashes for group in groups]), sets)
+
+
+def to_extracts(group: Group, label: int | None) -> tfma.types.Extracts:
+    """The extract of a group.
 
     Args:
-      model_dirs: SavedModels by TFMA's names of the models; one model alone is called ''.
-      options: sizes, extractor, seed.
-      eval_config: what to slice by.
-
-    Returns:
-      Extractors for extracts that hold an Arrow record batch.
+      group: of held-out or of training images.
+      label: class id of all of them; None: not to be sliced by.
     """
-    embed = tfma.extractors.Extractor(
-        stage_name="EmbedImages",
-        ptransform=beam.ParDo(_EmbedImages(dict(model_dirs), options)),
-    )
-    return [
-        embed,
-        # Before the slice keys, which are of single examples.
-        tfma.extractors.UnbatchExtractor(),
-        tfma.extractors.SliceKeyExtractor(eval_config=eval_config),
-    ]
+    name = TRAINING_KEY if TRAINING_KEY in group.sets else REAL_KEY
+    images = group.sets[name]
+    features = {
+        name: images.features,
+        f"{name}_projections": images.projections,
+        f"{name}_nearest": images.nearest,
+        _HASHES[name]: group.hashes,
+    }
+    if label is not None:
+        features[LABEL_KEY] = np.array([label], np.int64)
+    predictions = {
+        model: {
+            "features": made.features,
+            "projections": made.projections,
+            "nearest": made.nearest,
+        }
+        for model, made in group.sets.items()
+        if model != name
+    }
+    return {
+        tfma.FEATURES_KEY: features,
+        tfma.PREDICTIONS_KEY: predictions.get("", predictions),
+    }
 
 
-class _EmbedImages(beam.DoFn):
-    """Replaces a record batch of N examples by their features.
+def from_extracts(extracts: tfma.types.Extracts, model_names: Sequence[str]) -> list[Group]:
+    """The groups in an extract: of held-out images, of training images, both or none.
 
-    Adds `features`: {`real`: float32 [N, D], `label`: int64 [N, 1] when there are labels}, and
-    `predictions`: float32 [N, D], features of one generated image for each example, by model
-    when there are several.
+    Args:
+      extracts: see the module; what is missing but the features is NaN, and hashes are made of
+        the features.
+      model_names: the models to look for; '' for one alone.
     """
-
-    def __init__(self, model_dirs: dict[str, str], options: GateOptions):
-        self._model_dirs = model_dirs
-        self._options = options
-        self._handles = {name: shared.Shared() for name in model_dirs}
-
-    def setup(self) -> None:
-        """Loads models and network, once a process."""
-        self._extract = extractors.create(self._options.extractor)
-        self._generators = {
-            name: self._handles[name].acquire(functools.partial(Generator, path))
-            for name, path in self._model_dirs.items()
-        }
-        # The candidate comes first, and its classes are those of the data.
-        known = [generator.traits.class_names for generator in self._generators.values()]
-        self._class_names = next(filter(None, known), ())
-
-    def process(self, extracts: tfma.types.Extracts) -> Iterator[tfma.types.Extracts]:
-        """Embeds one batch."""
-        batch = extracts[tfma.ARROW_RECORD_BATCH_KEY]
-        labels = _labels(batch)
-        features = {REAL_KEY: self._extract(self._real_images(batch))}
-        if labels is not None:
-            features[LABEL_KEY] = labels[:, np.newaxis]
-        example_ids = _values(batch, "example_id").to_pylist()
-        predictions = {
-            name: self._extract(self._generated_images(generator, example_ids, labels))
-            for name, generator in self._generators.items()
-        }
-        yield {
-            tfma.FEATURES_KEY: features,
-            tfma.PREDICTIONS_KEY: predictions.get("", predictions),
-        }
-
-    def _real_images(self, batch: pa.RecordBatch) -> np.ndarray:
-        size = self._options.image_size
-        pixels = b"".join(_values(batch, "image").to_pylist())
-        return np.frombuffer(pixels, np.uint8).reshape(-1, size, size, self._options.channels)
-
-    def _generated_images(
-        self, generator: Generator, example_ids: list[bytes], labels: np.ndarray | None
-    ) -> np.ndarray:
-        traits = generator.traits
-        if labels is not None and traits.conditional:
-            labels = labels_for(traits, labels, self._class_names, example_ids)
-        drawn = latents(example_ids, self._options.seed, traits.latent_dim)
-        return generator(drawn, labels)
-
-
-def _labels(batch: pa.RecordBatch) -> np.ndarray | None:
-    if LABEL_KEY not in batch.schema.names:
-        return None
-    return _values(batch, LABEL_KEY).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _values(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """The one value that each of the N examples has in a column."""
-    values = batch.column(batch.schema.get_field_index(name)).flatten()
-    if len(values) != batch.num_rows:
-        raise ValueError(
-            f"transformed examples: {batch.num_rows} examples have {len(values)} values of "
-            f"{name!r}; allowed: one each; run the pipeline's Transform anew"
+    features = extracts.get(tfma.FEATURES_KEY) or {}
+    predictions = extracts.get(tfma.PREDICTIONS_KEY)
+    groups = []
+    for name in (REAL_KEY, TRAINING_KEY):
+        if name not in features:
+            continue
+        images = _images(
+            features[name], features.get(f"{name}_projections"), features.get(f"{name}_nearest")
         )
-    return values
+        sets = {name: images}
+        if name == REAL_KEY:
+            for model in model_names:
+                sets[model] = _predicted(predictions[model] if model else predictions)
+        groups.append(Group(_hashes(features.get(_HASHES[name]), images.features), sets))
+    return groups
+
+
+def _predicted(prediction: Any) -> ImageSet:
+    if isinstance(prediction, Mapping):
+        return _images(
+            prediction["features"], prediction.get("projections"), prediction.get("nearest")
+        )
+    return _images(prediction, None, None)
+
+
+def _images(features: Any, projections: Any, nearest: Any) -> ImageSet:
+    vectors = _matrix(features)
+    count = len(vectors)
+    return ImageSet(
+        vectors,
+        np.full((count, 1), np.nan, np.float32) if projections is None else _matrix(projections),
+        np.full(count, np.nan, np.float32)
+        if nearest is None
+        else np.asarray(nearest, np.float32).reshape(-1),
+    )
+
+
+def _matrix(array: Any) -> np.ndarray:
+    found = np.asarray(array, np.float32)
+    return found.reshape(-1, found.shape[-1])
+
+
+def _hashes(given: Any, features: np.ndarray) -> np.ndarray:
+    if given is not None:
+        return np.asarray(given, np.uint64).reshape(-1)
+    digests = b"".join(hashlib.sha256(row.tobytes()).digest()[:8] for row in features)
+    return np.frombuffer(digests, ">u8").astype(np.uint64)

@@ -87,16 +87,19 @@ class Generator:
         Returns:
           uint8 [N, H, W, C].
         """
+        if not self.traits.conditional:
+            labels = None
+        elif labels is None:
+            raise ModelError("the model takes a label, but the examples have none")
         images = []
         for start in range(0, len(latents), _BATCH_SIZE):
             rows = slice(start, start + _BATCH_SIZE)
-            inputs = {"latent": tf.constant(latents[rows])}
-            if self.traits.conditional:
-                if labels is None:
-                    raise ModelError("the model takes a label, but the examples have none")
-                inputs["label"] = tf.constant(labels[rows], tf.int64)
+            # Always of one size: the last digits of an image may depend on it.
+            inputs = {"latent": tf.constant(_padded(latents[rows]))}
+            if labels is not None:
+                inputs["label"] = tf.constant(_padded(labels[rows]), tf.int64)
             images.append(self._function(**inputs)["image"].numpy())
-        return np.concatenate(images)
+        return np.concatenate(images)[: len(latents)]
 
 
 def latents(example_ids: Sequence[bytes], seed: int, latent_dim: int) -> np.ndarray:
@@ -138,6 +141,11 @@ def labels_for(
         if found[row] < 0:
             found[row] = _digest(example_id, 0) % len(model.class_names)
     return np.asarray(found, np.int64)
+
+
+def _padded(rows: np.ndarray) -> np.ndarray:
+    """As many rows as are generated at a time, the last one again and again."""
+    return np.pad(rows, [(0, _BATCH_SIZE - len(rows)), *[(0, 0)] * (rows.ndim - 1)], mode="edge")
 
 
 def _stream(example_id: bytes, seed: int) -> np.random.Generator:

@@ -19,7 +19,7 @@ from tfx.utils import proto_utils
 
 from components.gan_evaluator import executor
 from components.gan_evaluator.generator import Generator, latents
-from components.gan_evaluator.options import GateOptions
+from components.gan_evaluator.options import GateOptions, GateRule, GateRules
 from pipeline import gate
 from pipeline.config import Config
 from trainer.options import ExtractorOptions
@@ -110,11 +110,13 @@ def evaluate(tmp_path_factory, examples_dirs):
         evaluation = artifact(standard_artifacts.ModelEvaluation, folder / "evaluation", 5)
         for made in (blessing, evaluation):
             Path(made.uri).mkdir()
+        rule = GateRule(
+            bound=bounds.get("bound", BOUND), tolerance=bounds.get("increase", INCREASE)
+        )
         options = GateOptions(
             image_size=16,
             channels=1,
-            max_relative_frechet_distance=bounds.get("bound", BOUND),
-            max_frechet_increase=bounds.get("increase", INCREASE),
+            gate=GateRules(relative_frechet_distance=rule),
         )
         nothing = folder / "nothing"
         context = base_beam_executor.BaseBeamExecutor.Context(
