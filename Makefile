@@ -30,7 +30,7 @@ format: venv ## Format the code and fix what can be fixed
 smoke: venv ## Run the pipeline end to end in a few training steps, in a temporary folder
 	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && \
 	$(BIN)/tfx-wgan run digits --root "$$root" --json --set training.steps=20 \
-	    --set evaluation.max_relative_frechet_distance=1e9 $(ARGS)
+	    --set evaluation.gate.relative_frechet_distance.bound=1e9 $(ARGS)
 
 bench: venv ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -20,6 +20,7 @@ def show(config: Options) -> str:
 
 def _show_section(section: Options, depth: int) -> Iterator[str]:
     pad = "  " * depth
+    explained = set()
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         # A group with a description of its own is one of many alike, and takes one line.
@@ -29,16 +30,21 @@ def _show_section(section: Options, depth: int) -> Iterator[str]:
             yield f"{pad}{name}:  # {_first_line(type(value))}"
             yield from _show_section(value, depth + 1)
             continue
-        yield from _comment(field, pad)
+        if isinstance(value, Options) and type(value) not in explained:
+            explained.add(type(value))
+            yield f"{pad}# {_first_line(type(value))}"
+            for key, part in type(value).model_fields.items():
+                yield from _comment(part, f"{pad}# ", f"{key}: ")
+        yield from _comment(field, f"{pad}# ")
         yield f"{pad}{name}: {_plain(value)}"
 
 
-def _comment(field: FieldInfo, pad: str) -> Iterator[str]:
+def _comment(field: FieldInfo, pad: str, before: str = "") -> Iterator[str]:
     """A key's meaning and unit."""
     unit = (field.json_schema_extra or {}).get("unit")  # type: ignore[union-attr]
-    meaning = f"{field.description}{f' [{unit}]' if unit else ''}"
-    for line in textwrap.wrap(meaning, 96 - len(pad)):
-        yield f"{pad}# {line}"
+    meaning = f"{before}{field.description}{f' [{unit}]' if unit else ''}"
+    for line in textwrap.wrap(meaning, 98 - len(pad)):
+        yield f"{pad}{line}"
 
 
 def _plain(value: Any) -> str:

@@ -1,11 +1,12 @@
 """What is measured, on which slices: TFMA's EvalConfig, and the options of our Evaluator.
 
-The bounds are not TFMA's thresholds, which cannot say "not worse than the served model by more
-than a share of it": the Evaluator decides once the metrics are in.
+The rules are not TFMA's thresholds, which know nothing of errors and cannot say "not worse than
+the served model by more than a share of it": the Evaluator decides once the metrics are in.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pipeline.config import Config
@@ -15,12 +16,21 @@ if TYPE_CHECKING:
 
     from components.gan_evaluator.options import GateOptions
 
-#: Metrics by class name, and the module that registers them; '' is TFMA's own.
-METRICS = {
-    "ExampleCount": "",
-    "FrechetDistance": "components.gan_evaluator.metrics",
-    "RelativeFrechetDistance": "components.gan_evaluator.metrics",
-}
+#: The module that registers the metrics.
+_MODULE = "components.gan_evaluator.metrics"
+
+#: Metrics by class name; some give several of the catalogue's.
+METRICS = (
+    "ImageCount",
+    "RelativeFrechetDistance",
+    "FrechetDistance",
+    "KernelDistance",
+    "PrecisionRecall",
+    "DensityCoverage",
+    "SlicedWassersteinDistance",
+    "Memorisation",
+    "Diversity",
+)
 
 
 def eval_config(config: Config) -> tfma.EvalConfig:
@@ -34,6 +44,7 @@ def eval_config(config: Config) -> tfma.EvalConfig:
     slices = [tfma.SlicingSpec()]
     if config.model.conditional is not False:
         slices.append(tfma.SlicingSpec(feature_keys=["label"]))
+    sizes = json.dumps({"sampled_images": config.evaluation.sampled_images})
     return tfma.EvalConfig(
         model_specs=[
             tfma.ModelSpec(name=tfma.CANDIDATE_KEY),
@@ -43,8 +54,8 @@ def eval_config(config: Config) -> tfma.EvalConfig:
         metrics_specs=[
             tfma.MetricsSpec(
                 metrics=[
-                    tfma.MetricConfig(class_name=name, module=module)
-                    for name, module in METRICS.items()
+                    tfma.MetricConfig(class_name=name, module=_MODULE, config=sizes)
+                    for name in METRICS
                 ]
             )
         ],
@@ -52,7 +63,7 @@ def eval_config(config: Config) -> tfma.EvalConfig:
 
 
 def gate_options(config: Config) -> GateOptions:
-    """How to measure, and the bounds."""
+    """How to measure, and the rules."""
     from components.gan_evaluator.options import GateOptions
 
     return GateOptions(

@@ -8,19 +8,19 @@ import math
 from scipy import special
 
 from components.gan_evaluator.measurements import Value
+from trainer.quality import jackknife
 from trainer.quality.catalogue import Metric
 
 #: Standard errors that a difference must exceed to be called one.
 Z = 2.0
-#: Of the standard errors, which are of 20 groups.
-DEGREES_OF_FREEDOM = 19
 
 
 def class_z(classes: int) -> float:
     """Standard errors for each of several classes, so that all of them together err as one does.
 
     Bonferroni's bound, which holds however the classes depend on each other, on the tail of
-    Student's t: the normal distribution's is too thin so far out for an error of 20 groups.
+    Student's t: so far out the normal distribution's is too thin for errors that are themselves
+    estimated, from the groups of a jackknife.
 
     Args:
       classes: that are compared, at least 1.
@@ -28,8 +28,8 @@ def class_z(classes: int) -> float:
     Returns:
       `Z` for one class, 3.1 for ten, 4.2 for a hundred.
     """
-    alarm = special.stdtr(DEGREES_OF_FREEDOM, -Z)
-    return float(-special.stdtrit(DEGREES_OF_FREEDOM, alarm / classes))
+    freedom = jackknife.GROUPS - 1
+    return float(-special.stdtrit(freedom, special.stdtr(freedom, -Z) / classes))
 
 
 @dataclasses.dataclass(frozen=True)

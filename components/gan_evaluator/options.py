@@ -87,10 +87,10 @@ class EvaluationOptions(Options):
         2_000,
         "held-out images, overall and of each class, for metrics that compare single images",
         "images",
-        ge=100,
+        ge=20,
     )
     training_images: int = option(
-        10_000, "training images that samples are searched for copies of", "images", ge=100
+        10_000, "training images that samples are searched for copies of", "images", ge=1
     )
     seed: int = option(0, "seed of the latents that samples are drawn from", ge=0, lt=2**31)
 

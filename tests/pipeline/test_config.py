@@ -9,6 +9,7 @@ import yaml
 from pipeline import config, describe
 from trainer import __main__ as command
 from trainer.options import IMAGE_SIZES, Options, TrainingJob, TrainingOptions
+from trainer.quality import catalogue
 
 
 def test_load_preset_name_gives_its_values_over_the_defaults():
@@ -70,6 +71,24 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
         ("training.warm_start=''", "training.warm_start: got ''; allowed: a text or null not"),
         ("data.input=2024-13-45", "--set data.input=2024-13-45: value is not YAML: month must be"),
         ("data={input: a, input: b}", "--set data={input: a, input: b}: value is not YAML: key"),
+        (
+            "evaluation.gate.coverge.bound=0.3",
+            "evaluation.gate.coverge: unknown key; allowed: relative_frechet_distance, ",
+        ),
+        (
+            "evaluation.gate.coverage.bond=0.3",
+            "evaluation.gate.coverage.bond: unknown key; allowed: bound, tolerance, class_bound",
+        ),
+        (
+            "evaluation.gate.coverage.tolerance=-1",
+            "evaluation.gate.coverage.tolerance: got -1; allowed: a number or null >= 0",
+        ),
+        ("evaluation.gate.coverage=0.3", "evaluation.gate.coverage: got 0.3; allowed: a section"),
+        (
+            "evaluation.gate.relative_frechet_distance={bound: null, tolerance: null}",
+            "evaluation.gate: every rule is null, so any model would pass; allowed: at least one",
+        ),
+        ("evaluation.require=best", "evaluation.require: got 'best'; allowed: not_worse or better"),
         ("data.input.deep=1", "--set data.input.deep=1: data.input is not a section"),
     ],
 )
@@ -89,6 +108,29 @@ def test_load_options_wrong_together_are_refused():
     wrong = ["model.generator_norm=batch", "training.accumulation_steps=2"]
     with pytest.raises(config.ConfigError, match=r"^training\.accumulation_steps: got 2 with"):
         config.load("digits", wrong)
+
+
+def test_load_require_better_without_a_tolerance_is_refused():
+    wrong = ["evaluation.require=better", "evaluation.gate.relative_frechet_distance.tolerance="]
+    with pytest.raises(config.ConfigError, match=r"^evaluation\.require: got 'better', but no me"):
+        config.load("digits", wrong)
+
+
+def test_load_rule_given_in_part_keeps_its_other_defaults():
+    default = config.Config().evaluation.gate.relative_frechet_distance
+    assert default.bound is not None
+    assert default.tolerance is not None
+    loaded = config.load(None, ["evaluation.gate.relative_frechet_distance.bound=7"])
+    expected = default.model_copy(update={"bound": 7.0})
+    assert loaded.evaluation.gate.relative_frechet_distance == expected
+    loaded = config.load(None, ["evaluation.gate.coverage.bound=0.3"])
+    assert loaded.evaluation.gate.relative_frechet_distance == default
+    assert loaded.evaluation.gate.coverage.bound == 0.3
+
+
+def test_gate_has_a_rule_for_every_metric_of_the_catalogue():
+    rules = type(config.Config().evaluation.gate)
+    assert list(rules.model_fields) == [metric.name for metric in catalogue.METRICS]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +202,7 @@ def test_show_is_valid_input_and_loses_nothing(tmp_path):
             "model.conditional=false",
             "tuning.critic_steps=[1, 2]",
             "training.warm_start='null: [odd]...'",
+            "evaluation.gate.recall.class_bound=0.25",
         ],
     )
     path = tmp_path / "shown.yaml"
@@ -173,6 +216,12 @@ def test_show_gives_every_key_a_meaning():
     for index in keys:
         commented = "#" in lines[index] or lines[index - 1].strip().startswith("#")
         assert commented, lines[index]
+
+
+def test_show_gives_a_rule_one_line_and_its_keys_a_meaning_once():
+    text = describe.show(config.Config())
+    assert "    coverage: {bound: null, tolerance: null, class_bound: null, class_" in text
+    assert text.count("# tolerance: worsening against the served model") == 1
 
 
 def test_schema_is_json_and_names_every_section():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 import tensorflow_model_analysis as tfma
 
-from components.gan_evaluator.options import GateOptions
+from components.gan_evaluator.options import GateOptions, GateRule, GateRules
 from pipeline import gate
 from pipeline.config import Config
 from trainer.options import ExtractorOptions
+from trainer.quality import catalogue
 
 
 def config(**sections) -> Config:
@@ -33,17 +35,25 @@ def test_eval_config_is_valid_and_its_metrics_are_found():
 
     computations = metric_specs.to_computations(found.metrics_specs, eval_config=found)
     keys = {(key.name, key.model_name) for made in computations for key in made.keys}
-    for name in ("frechet_distance", "relative_frechet_distance", "example_count"):
+    for name in (*catalogue.BY_NAME, "example_count"):
         assert {model for found_name, model in keys if found_name == name} == {""}
 
 
-def test_gate_options_carry_the_bounds_and_survive_json():
+def test_eval_config_gives_every_metric_the_size_of_its_sample():
+    found = gate.eval_config(config(evaluation={"sampled_images": 77}))
+    metrics = found.metrics_specs[0].metrics
+    assert {json.loads(metric.config)["sampled_images"] for metric in metrics} == {77}
+
+
+def test_gate_options_carry_the_rules_and_survive_json():
     options = gate.gate_options(
         config(
             data={"image_size": 28, "channels": 1},
             evaluation={
-                "max_relative_frechet_distance": 0.7,
-                "max_frechet_increase": 0.2,
+                "gate": {"coverage": {"bound": 0.3}},
+                "require": "better",
+                "sampled_images": 40,
+                "training_images": 50,
                 "seed": 5,
             },
         )
@@ -52,10 +62,12 @@ def test_gate_options_carry_the_bounds_and_survive_json():
         image_size=28,
         channels=1,
         extractor=ExtractorOptions(),
+        gate=GateRules(coverage=GateRule(bound=0.3)),
+        require="better",
+        sampled_images=40,
+        training_images=50,
         seed=5,
         split="eval",
-        max_relative_frechet_distance=0.7,
-        max_frechet_increase=0.2,
     )
     assert GateOptions.model_validate_json(options.model_dump_json()) == options
 
