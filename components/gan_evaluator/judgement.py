@@ -119,14 +119,16 @@ class Case:
 
     def unjudged_classes(self) -> set[str]:
         """Classes of which something is asked, with too few images to tell."""
-        unjudged: set[str] = set()
+        return set().union(*(asked - judged for asked, judged in self._asked_classes()))
+
+    def _asked_classes(self) -> Iterator[tuple[set[str], set[str]]]:
+        """For each part of the rule, the classes that it is asked of, and those that it can be."""
+        classes = set(self.candidate.per_class)
         if self.rule.class_bound is not None:
-            unjudged |= self.candidate.per_class.keys() - self.measured_classes.keys()
+            yield classes, set(self.measured_classes)
         if self.rule.class_tolerance is not None and self.served is not None:
-            compared = {found.class_name for found in self.compared_classes}
-            shared = self.candidate.per_class.keys() & self.served.per_class.keys()
-            unjudged |= shared - compared
-        return unjudged
+            compared = {str(found.class_name) for found in self.compared_classes}
+            yield classes & self.served.per_class.keys(), compared
 
     def held(self) -> str:
         """In words: the value on all examples, and what it was held against."""
@@ -141,19 +143,13 @@ class Case:
         yield from (_worse(each) for each in found + self.compared_classes if each.is_worse)
 
     def _not_measured(self) -> Iterator[Failure]:
-        name, rule = self.metric.name, self.rule
-        overall = self.candidate.overall
-        if self.is_asked and not overall[name].measured:
-            yield self._unknown(f"could not be measured on {wording.counts(overall)}")
+        rule = self.rule
+        if self.is_asked and not self.candidate.overall[self.metric.name].measured:
+            yield self._unknown("could not be measured")
         elif self.compared is None and rule.tolerance is not None and self.served is not None:
-            counts = wording.counts(self.served.overall)
-            yield self._unknown(f"of the served model could not be measured on {counts}")
-        unjudged = self.unjudged_classes()
-        judged = {found.class_name for found in self.compared_classes}
-        if rule.class_bound is not None:
-            judged |= self.measured_classes.keys()
-        if unjudged and not judged:
-            yield self._unknown(f"could not be judged in any of {len(unjudged)} classes")
+            yield self._unknown("of the served model could not be measured")
+        if any(asked and not judged for asked, judged in self._asked_classes()):
+            yield self._unknown("could not be judged in any class")
 
     def _unknown(self, what: str) -> Failure:
         return Failure("not_measured", f"{self.metric.title} {what}", self.metric.name)
@@ -168,7 +164,9 @@ class Case:
         ]
         for class_name, found, bound in slices:
             value = found[self.metric.name]
-            if bound is not None and self.metric.worsening(value.value - bound) > 0.0:
+            if bound is None or not value.measured:
+                continue
+            if self.metric.worsening(value.value - bound) > 0.0:
                 yield Failure(
                     "bound",
                     wording.beyond_bound(self.metric, class_name, value, bound),

@@ -56,6 +56,8 @@ def held(metric: Metric, value: Value, bound: float | None, compared: Comparison
     """A value that keeps its bound, and the comparison that it stands."""
     if compared is not None:
         return comparison(compared, bound)
+    if not value.measured:
+        return f"{metric.title} not measured"
     return f"{metric.title} {number(value.value, value.error)}{_bound(bound)}"
 
 
