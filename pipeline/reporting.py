@@ -1,42 +1,124 @@
-"""Makes what a person looks at after a run: the sample picture and the page."""
+"""Makes what a person looks at after a run: pictures, and the page they are on.
+
+Whatever needs TensorFlow, ML Metadata or an artifact becomes a small file in the run's folder:
+the page is made from those files alone.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from components.run_report import dataset, making, pictures
 from components.run_report import render as page
+from pipeline import lineage
 
 #: Images a row of the sample picture, and rows at most where each row is one class.
 _COLUMNS = 10
 _MAX_CLASS_ROWS = 20
+#: Pairs of latents that are interpolated between.
+_ARCS = 3
 
 
 def publish(folder: Path, summary: dict[str, Any]) -> None:
-    """Draws samples from the run's candidate model, if it got that far, and writes the page.
+    """Gathers the pictures and facts of a run in its folder, and writes the page.
+
+    What cannot be had is told in the log and left out: a page with a gap is better than none.
 
     Args:
       folder: the run's folder.
       summary: the run's summary; `samples` is filled in.
     """
-    if summary["model"]:
-        summary["samples"] = str(_draw_samples(summary["model"], folder / "samples.png"))
-    page.render(folder, summary)
+    root = folder.parent.parent
+    if summary["model"] and _attempt(lambda: _draw(summary["model"], folder)):
+        summary["samples"] = str(folder / "samples.png")
+    _attempt(lambda: _copy_pictures(folder, summary))
+    _attempt(lambda: _write(folder / dataset.DATA_FILE, _data(summary)))
+    _attempt(
+        lambda: _write(
+            folder / making.LINEAGE_FILE, lineage.gather(root / "metadata.sqlite", folder.name)
+        )
+    )
+    render(folder, summary)
 
 
-def _draw_samples(model_dir: str, path: Path) -> Path:
-    import numpy as np
+def render(folder: Path, summary: Mapping[str, Any]) -> Path:
+    """Writes the page of a run from the files in its folder, and from the runs before it.
 
+    Args:
+      folder: the run's folder.
+      summary: the run's summary.
+
+    Returns:
+      Path of the page.
+    """
+    return page.render(folder, summary)
+
+
+def _attempt(step: Callable[[], None]) -> bool:
+    """Whether a step went through; what stopped it is in the log."""
+    try:
+        step()
+    except Exception:
+        traceback.print_exc(file=sys.stderr)
+        return False
+    return True
+
+
+def _draw(model_dir: str, folder: Path) -> None:
+    """Draws from the exported model, and notes what each row shows."""
     from trainer import grid, sampling
 
     sampler = sampling.Sampler(model_dir)
-    if sampler.conditional:
-        rows = [
-            sampler.draw(_COLUMNS, seed=0, label=name)
-            for name in sampler.class_names[:_MAX_CLASS_ROWS]
-        ]
-        images = np.concatenate(rows)
-    else:
-        images = sampler.draw(_COLUMNS * _COLUMNS, seed=0)
-    grid.write(images, columns=_COLUMNS, path=str(path))
-    return path
+    names = sampler.class_names if sampler.conditional else ()
+    rows = list(names[:_MAX_CLASS_ROWS])
+    grid.write(_samples(sampler, rows), columns=_COLUMNS, path=str(folder / "samples.png"))
+    arcs = sampler.interpolate(_ARCS, _COLUMNS, seed=0)
+    grid.write(arcs, columns=_COLUMNS, path=str(folder / "interpolation.png"))
+    shown = {
+        "samples": rows,
+        "interpolation": [names[i % len(names)] for i in range(_ARCS)] if names else [],
+    }
+    _write(folder / pictures.ROWS_FILE, shown)
+
+
+def _samples(sampler: Any, rows: list[str]) -> Any:
+    import numpy as np
+
+    if not rows:
+        return sampler.draw(_COLUMNS * _COLUMNS, seed=0)
+    return np.concatenate([sampler.draw(_COLUMNS, seed=0, label=name) for name in rows])
+
+
+def _copy_pictures(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Copies the Evaluator's pictures, and the training's sample grids that the page shows."""
+    evaluation = _output(summary, "Evaluator", "evaluation")
+    if evaluation and (evaluation / pictures.PICTURES_FILE).exists():
+        shutil.copy(evaluation / pictures.PICTURES_FILE, folder)
+    if summary["training"]:
+        grids = pictures.step_files(Path(summary["training"]["work_dir"]) / "samples")
+        (folder / "samples").mkdir(exist_ok=True)
+        for _, path in grids:
+            shutil.copy(path, folder / "samples")
+
+
+def _data(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return dataset.gather(
+        _output(summary, "StatisticsGen", "statistics"),
+        _output(summary, "ExampleValidator", "anomalies"),
+    )
+
+
+def _output(summary: Mapping[str, Any], component: str, key: str) -> Path | None:
+    """Folder of a component's output artifact, where it got that far."""
+    uris = summary["artifacts"].get(component, {}).get(key)
+    return Path(uris[0]) if uris else None
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.options import TrainingJob
@@ -42,6 +44,8 @@ _MATHS = (
     "step.py",
     "validation.py",
 )
+
+_SAMPLE_FILE = re.compile(r"step-(\d+)\.png")
 
 
 def key(
@@ -101,6 +105,29 @@ class MetricsFile:
             file.write(json.dumps(values) + "\n")
 
 
+class SampleFiles:
+    """`samples/step-00000500.png`: one picture per sampled step, cut back when training resumes.
+
+    Args:
+      path: of the folder.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def cut(self, step: int) -> None:
+        """Deletes the pictures beyond a step, and what a crash left half written."""
+        for path in tf.io.gfile.glob(os.path.join(self._path, "step-*")):
+            found = _SAMPLE_FILE.fullmatch(os.path.basename(path))
+            if found is None or int(found[1]) > step:
+                tf.io.gfile.remove(path)
+
+    def write(self, step: int, picture: np.ndarray) -> None:
+        """Writes the picture of a step, uint8 [H, W, C]."""
+        path = os.path.join(self._path, f"step-{step:08d}.png")
+        write_atomically(path, tf.io.encode_png(picture).numpy())
+
+
 def _is_until(line: str, step: int) -> bool:
     try:
         return json.loads(line)["step"] <= step
@@ -108,10 +135,10 @@ def _is_until(line: str, step: int) -> bool:
         return False
 
 
-def write_atomically(path: str, text: str) -> None:
+def write_atomically(path: str, content: str | bytes) -> None:
     """Writes a file that is never seen half written."""
     temporary = f"{path}.tmp-{os.getpid()}"
     tf.io.gfile.makedirs(os.path.dirname(path))
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
+    with tf.io.gfile.GFile(temporary, "w" if isinstance(content, str) else "wb") as file:
+        file.write(content)
     tf.io.gfile.rename(temporary, path, overwrite=True)

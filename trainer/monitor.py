@@ -1,4 +1,4 @@
-"""What is written about a run while it goes on: `metrics.jsonl` and TensorBoard."""
+"""What is written about a run while it goes on: metrics, sample pictures, TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Monitor:
 
     Everything that writes raises TrainerError where there is no room, or no right, to write.
 
-    `metrics.jsonl` is in the stable folder, TensorBoard's files are in the execution's own.
+    `metrics.jsonl` and `samples/` are in the stable folder, TensorBoard's files are in the
+    execution's own.
 
     Args:
       job: what is trained.
@@ -52,13 +53,17 @@ class Monitor:
         )
         self._label = tf.range(GRID * GRID, dtype=tf.int64) % max(state.classes, 1)
         self._file = folder.MetricsFile(os.path.join(work_dir, "metrics.jsonl"))
+        self._pictures = folder.SampleFiles(os.path.join(work_dir, "samples"))
         with self._writing():
             self._board = tf.summary.create_file_writer(job.log_dir)
 
     def begin(self, step: int) -> None:
-        """Forgets lines beyond a step: they belong to a past that is trained again."""
+        """Forgets what lies beyond a step, it is trained again; draws what training begins with."""
         with self._writing():
             self._file.cut(step)
+            self._pictures.cut(step)
+        if step == 0:
+            self.samples(step)
         self._since = (self._clock(), step)
 
     def metrics(
@@ -97,6 +102,8 @@ class Monitor:
         latent = tf.cast(self._latent, self._state.dtype)
         images = to_pixels(networks.call(self._state.ema_generator, latent, label))
         picture = grid.tile(images.numpy(), columns=GRID)
+        with self._writing():
+            self._pictures.write(step, picture)
         with self._writing(), self._board.as_default(step=step):
             tf.summary.image("samples", picture[None])
 
