@@ -6,6 +6,7 @@ the page is made from those files alone.
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import sys
@@ -23,6 +24,7 @@ _COLUMNS = 10
 _MAX_CLASS_ROWS = 20
 #: Pairs of latents that are interpolated between.
 _ARCS = 3
+_METRICS_FILE = "metrics.jsonl"
 
 
 def publish(folder: Path, summary: dict[str, Any]) -> None:
@@ -38,6 +40,7 @@ def publish(folder: Path, summary: dict[str, Any]) -> None:
     if summary["model"] and _attempt(lambda: _draw(summary["model"], folder)):
         summary["samples"] = str(folder / "samples.png")
     _attempt(lambda: _copy_pictures(folder, summary))
+    _attempt(lambda: _copy_training(folder, summary))
     _attempt(lambda: _write(folder / dataset.DATA_FILE, _data(summary)))
     _attempt(
         lambda: _write(
@@ -96,15 +99,37 @@ def _samples(sampler: Any, rows: list[str]) -> Any:
 
 
 def _copy_pictures(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Copies the Evaluator's pictures, and the training's sample grids that the page shows."""
+    """Copies what the Evaluator drew."""
     evaluation = _output(summary, "Evaluator", "evaluation")
     if evaluation and (evaluation / pictures.PICTURES_FILE).exists():
         shutil.copy(evaluation / pictures.PICTURES_FILE, folder)
+
+
+def _copy_training(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Copies the training's curves, and those of its sample grids that the page shows."""
+    training = _training_folder(folder.parent.parent, summary)
+    if training is None:
+        return
+    if (training / _METRICS_FILE).exists():
+        shutil.copy(training / _METRICS_FILE, folder)
+    (folder / "samples").mkdir(exist_ok=True)
+    for _, path in pictures.step_files(training / "samples"):
+        shutil.copy(path, folder / "samples")
+
+
+def _training_folder(root: Path, summary: Mapping[str, Any]) -> Path | None:
+    """The training's stable folder; of a training that did not end, the one written to last."""
     if summary["training"]:
-        grids = pictures.step_files(Path(summary["training"]["work_dir"]) / "samples")
-        (folder / "samples").mkdir(exist_ok=True)
-        for _, path in grids:
-            shutil.copy(path, folder / "samples")
+        return Path(summary["training"]["work_dir"])
+    trainer = summary["components"].get("Trainer")
+    if trainer is None:
+        return None
+    started = datetime.datetime.fromisoformat(trainer["started"]).timestamp()
+    written = {
+        path: path.stat().st_mtime for path in (root / "training").glob(f"*/{_METRICS_FILE}")
+    }
+    newest = max(written, key=written.__getitem__, default=None)
+    return newest.parent if newest and written[newest] >= started else None
 
 
 def _data(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,11 @@ class Sampler:
         latent_dim = serve.structured_input_signature[1]["latent"].shape[1]
         random = np.random.default_rng(seed)
         ends = random.standard_normal([2, rows, latent_dim])
-        inputs = {"latent": tf.constant(arc(*ends, columns).reshape([-1, latent_dim]), tf.float32)}
+        inputs = {
+            "latent": tf.constant(
+                arc(ends[0], ends[1], columns).reshape([-1, latent_dim]), tf.float32
+            )
+        }
         if self.conditional:
             label = np.arange(rows) % max(len(self._names), 1)
             inputs["label"] = tf.constant(np.repeat(label, columns), tf.int64)

@@ -61,6 +61,12 @@ CURVES = (
         (("critic_loss", "training images"),),
         "negative; rises towards 0",
     ),
+    Curve(
+        "Deviation of the samples",
+        (("sample_deviation", "moving average's samples"),),
+        "spread of the samples over that of held-out images: falls to 0 where the generator "
+        "collapses",
+    ),
 )
 
 
@@ -124,7 +130,7 @@ def _svg(lines: Mapping[str, Points], log: bool, exported: int | None) -> bytes:
             label=label,
         )
     if log and all(y > 0 for points in lines.values() for _, y in points):
-        axis.set_yscale("log")
+        plots.make_logarithmic(axis)
     if exported is not None:
         axis.axvline(exported, color=plots.GOOD, linewidth=1.2, linestyle="--", label="exported")
     if len(lines) > 1 or exported is not None:

@@ -40,6 +40,14 @@ def axes(width: float = 4.8, height: float = 2.7) -> tuple[Figure, Axes]:
     return figure, axis
 
 
+def make_logarithmic(axis: Axes) -> None:
+    """Makes the vertical axis logarithmic, labelled with plain numbers, some at least."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else "")
+
+
 def legend(axis: Axes) -> None:
     """Adds a legend without a frame."""
     axis.legend(frameon=False, fontsize=9, labelcolor=TEXT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from trainer.quality import catalogue
 
@@ -19,7 +19,7 @@ def number(value: Any) -> str:
     return f"{value:.4g}" if is_number(value) else "–"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether it is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -127,17 +127,17 @@ def by_class(
 
 
 def failures(found: Sequence[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """What a candidate was refused for: rows of `metric`, `label`, `value`, `limit`, `kind`."""
+    """What a candidate was refused for: rows of `metric`, `label`, `value`, `limit`, `message`."""
     rows = []
     for one in found or ():
-        metric = catalogue.BY_NAME.get(str(one.get("metric")))
+        metric = catalogue.BY_NAME.get(one.get("metric") or "")
         rows.append(
             {
-                "metric": metric.title if metric else str(one.get("metric", "")),
+                "metric": metric.title if metric else str(one.get("metric") or "All"),
                 "label": str(one.get("class") or "all"),
                 "value": measured(one.get("value"), one.get("error")),
                 "limit": number(one.get("limit")),
-                "kind": str(one.get("kind", "")).replace("_", " "),
+                "message": str(one.get("message") or one.get("kind", "")).replace("_", " "),
             }
         )
     return rows

@@ -72,11 +72,11 @@ def _plot(runs: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any] | Non
     for pushed, colour, label in ((True, plots.GOOD, "pushed"), (False, plots.BAD, "not pushed")):
         at = [i for i, run in enumerate(runs) if bool(run.get("pushed_version")) == pushed]
         if at:
-            errors = [(runs[i].get("errors") or {}).get(name) for i in at]
+            errors = [float((runs[i].get("errors") or {}).get(name) or 0.0) for i in at]
             axis.errorbar(
                 at,
                 [runs[i]["metrics"][name] for i in at],
-                yerr=[error if is_number(error) else 0.0 for error in errors],
+                yerr=errors,
                 color=colour,
                 marker="o" if pushed else "x",
                 linestyle="none",

@@ -138,6 +138,7 @@ def _fill(tmp_path):
         {"step": step, "wasserstein": 5.0 / step, "critic_loss": -1.0, "gradient_norm": 1.0}
         | {"gradient_penalty": 0.1, "generator_loss": 0.0, "images_per_second": 3000.0}
         | {"validation_wasserstein": 6.0 / step, "validation_distance": 1.0 / step}
+        | {"sample_deviation": 0.9}
         for step in (1, 2, 3)
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -201,9 +202,9 @@ def _check_structure(page):
 
 def test_render_is_one_accessible_file_that_needs_nothing_else(whole):
     _check_structure(whole)
-    # Generated, real, by class, interpolation, 2 pairs, 2 steps, 5 curves, history.
-    assert len(whole.images) == 14
-    assert len({image["alt"] for image in whole.images}) == 14
+    # Generated, real, by class, interpolation, 2 pairs, 2 steps, 6 curves, history.
+    assert len(whole.images) == 15
+    assert len({image["alt"] for image in whole.images}) == 15
     assert "http" not in whole.text
 
 
@@ -282,12 +283,13 @@ def test_render_of_a_refused_run_lists_why_and_says_that_the_served_model_stays(
         "value": 0.5,
         "error": 0.1,
         "limit": 0.7,
-        "kind": "class_bound",
+        "kind": "bound",
+        "message": "precision below the bound",
     }
     page = _render(folder, status="refused", verdict="worse", pushed_model=None, failures=[failure])
     _check_structure(page)
     assert "what was served before still is" in page.text
-    assert "Precision <b> 0.50 ± 0.10 0.7 class bound" in page.text
+    assert "Precision <b> 0.50 ± 0.10 0.7 precision below the bound" in page.text
 
 
 def test_render_paths_below_the_root_are_told_from_there(tmp_path):

@@ -89,3 +89,32 @@ def test_monitor_folder_that_cannot_be_written_is_one_line(job, tmp_path, state)
     with pytest.raises(TrainerError, match=r"cannot be written \(.*\): training was stopped") as e:
         _monitor(job, tmp_path, state).begin(0)
     assert "\n" not in str(e.value)
+
+
+def _pictures(tmp_path):
+    return sorted(path.name for path in (tmp_path / "folder" / "samples").iterdir())
+
+
+def test_monitor_samples_of_the_same_latents_are_files_from_the_beginning_on(job, tmp_path, state):
+    monitor = _monitor(job, tmp_path, state)
+    monitor.begin(0)
+    monitor.samples(5)
+    monitor.close()
+    assert _pictures(tmp_path) == ["step-00000000.png", "step-00000005.png"]
+    first, second = (
+        (tmp_path / "folder" / "samples" / name).read_bytes() for name in _pictures(tmp_path)
+    )
+    assert first == second  # nothing was trained in between
+    assert tf.io.decode_png(first).shape == [8 * 17 - 1, 8 * 17 - 1, 1]
+
+
+def test_monitor_begins_again_without_pictures_that_are_drawn_again(job, tmp_path, state):
+    monitor = _monitor(job, tmp_path, state, range(9))
+    monitor.begin(0)
+    for step in (3, 6, 9):
+        monitor.samples(step)
+    # Left by a process that was killed while it wrote.
+    (tmp_path / "folder" / "samples" / "step-00000003.png.tmp-17").write_bytes(b"half")
+    monitor.begin(6)
+    monitor.close()
+    assert _pictures(tmp_path) == [f"step-0000000{step}.png" for step in (0, 3, 6)]

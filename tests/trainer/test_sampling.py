@@ -90,3 +90,60 @@ def test_digits_of_other_scripts_are_no_numbers(tmp_path):
     _save(tmp_path / "model", conditional=True)
     with pytest.raises(sampling.ModelError, match="label '²' is not known"):
         sampling.Sampler(str(tmp_path / "model")).draw(1, seed=0, label="²")
+
+
+def _save_serving(folder, conditional):
+    """A model whose image shows its latent's first number, and its label."""
+    module = tf.Module()
+
+    def serve(latent, label):
+        shown = tf.stack([tf.cast(100 + 10 * latent[:, 0], tf.int64), label], axis=1)
+        return {"image": tf.cast(shown, tf.uint8)[:, :, None, None]}
+
+    specs = [tf.TensorSpec([None, 3], tf.float32, name="latent")]
+    if conditional:
+        specs.append(tf.TensorSpec([None], tf.int64, name="label"))
+        module.serve = tf.function(serve, input_signature=specs)
+    else:
+        module.serve = tf.function(
+            lambda latent: serve(latent, tf.zeros(tf.shape(latent)[0], tf.int64)),
+            input_signature=specs,
+        )
+    _save(folder, conditional)
+    names = tf.saved_model.load(str(folder)).signatures["sample"]
+    signatures = {"serving_default": module.serve, "sample": names}
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_interpolate_draws_rows_of_one_class_between_fixed_latents(tmp_path, conditional):
+    _save_serving(tmp_path, conditional)
+    sampler = sampling.Sampler(str(tmp_path))
+    images = sampler.interpolate(rows=3, columns=5, seed=1)
+    assert images.shape == (15, 2, 1, 1)
+    assert images.dtype == np.uint8
+    labels = images[:, 1, 0, 0].reshape(3, 5)
+    expected = [0, 1, 0] if conditional else [0, 0, 0]  # two classes, in turn
+    np.testing.assert_array_equal(labels, np.repeat(expected, 5).reshape(3, 5))
+    np.testing.assert_array_equal(images, sampler.interpolate(rows=3, columns=5, seed=1))
+    assert not np.array_equal(images, sampler.interpolate(rows=3, columns=5, seed=2))
+    # A row goes from one latent to another.
+    assert (images[[0, 5, 10], 0] != images[[4, 9, 14], 0]).any()
+
+
+def test_arc_between_right_angles_turns_evenly():
+    found = sampling.arc(np.array([[2.0, 0.0]]), np.array([[0.0, 2.0]]), points=4)
+    angles = np.deg2rad([0, 30, 60, 90])
+    expected = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_arc_keeps_both_ends_whatever_their_lengths():
+    random = np.random.default_rng(0)
+    first, last = random.standard_normal([2, 6, 64])
+    found = sampling.arc(first, last, points=7)
+    np.testing.assert_allclose(found[:, 0], first, atol=1e-12)
+    np.testing.assert_allclose(found[:, -1], last, atol=1e-12)
+    # Straight lines between such latents are about 30% shorter in the middle.
+    middle = np.linalg.norm(found[:, 3], axis=1) / np.linalg.norm(first, axis=1)
+    np.testing.assert_allclose(middle, 1.0, atol=0.25)
