@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -90,22 +90,38 @@ def run(config: configuration.Config, as_json: bool) -> None:
         click.echo(json.dumps(summary))
     code = runner.EXIT_CODES[summary["status"]]
     if summary["status"] == "interrupted":
-        # Beam's threads do not hear of it, and an ordinary exit would wait for them.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exits at once: Beam's threads do not hear of an interruption, and would be waited for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _check_input(config: configuration.Config) -> None:
     """Refuses files that are not there, before anything is imported or written."""
+    from pipeline import pinning
+    from trainer.quality.extractors.errors import ExtractorError
+
+    _check_data(config)
+    try:
+        if config.warm_start_path:
+            settings.check_weights(config.warm_start_path)
+        pinning.pinned(config.evaluation.extractor)
+    except (configuration.ConfigError, ExtractorError) as error:
+        raise UserError(str(error), 2) from error
+
+
+def _check_data(config: configuration.Config) -> None:
+    """Refuses data that is not there."""
     from components.image_example_gen import sources
 
     try:
         sources.open_source(config.data.input, config.data.format)
-        if config.warm_start_path:
-            settings.check_weights(config.warm_start_path)
-    except (sources.SourceError, configuration.ConfigError) as error:
+    except sources.SourceError as error:
         raise UserError(str(error), 2) from error
     if config.data.schema_file and not os.path.isfile(config.schema_path):
         raise UserError(f"data.schema_file {config.data.schema_file}: no such file", 2)
@@ -173,6 +189,83 @@ def report(root: Path) -> None:
     except ValueError as error:
         raise UserError(f"{folder / summary.SUMMARY_FILE}: not a summary: {error}", 1) from error
     click.echo(render.render(folder, found))
+
+
+@main.group(name="extractor")
+def extractor_group() -> None:
+    """What turns images into the features that they are compared by."""
+
+
+@extractor_group.command(
+    epilog=_EPILOG,
+    help="Fit an extractor to the data's labels, and print the lines of configuration that use it. "
+    f"It is a small classifier, and what it knows of the classes its features tell. {_CONFIG_HELP}",
+)
+@_with_config
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="Where to write it; without it, below ROOT/extractors, named by its content.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON instead.")
+def fit(config: configuration.Config, output: Path | None, as_json: bool) -> None:
+    """Fit an extractor to the data's labels."""
+    from pipeline import extractor, lock
+
+    _check_data(config)
+    try:
+        if output:
+            extractor.check_output(output)
+    except extractor.FitError as error:
+        raise UserError(str(error), 2) from error
+    try:
+        fitted = extractor.fit(config, output)
+    except (extractor.FitError, lock.RootBusyError) as error:
+        raise UserError(str(error), 1) from error
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
+    except KeyboardInterrupt:
+        click.echo("tfx-wgan: interrupted: run the same command again", err=True)
+        _leave(75)
+    details = fitted.details
+    accuracy = "not measured" if details["accuracy"] is None else f"{details['accuracy']:.1%}"
+    click.echo(
+        f"accuracy {accuracy} on {details['heldout_images']} held-out images, fitted to "
+        f"{details['training_images']} of {len(details['class_names'])} classes in "
+        f"{details['steps']} steps\n  {'extractor':<9} {_shown(fitted.path)}",
+        err=True,
+    )
+    if as_json:
+        click.echo(json.dumps({"path": fitted.path, "sha256": fitted.sha256, **details}))
+    else:
+        click.echo(fitted.lines)
+
+
+@extractor_group.command(
+    name="show",
+    help="Print name, hash and dimension of the extractor that is configured; what has to be "
+    f"downloaded for it is. {_CONFIG_HELP}",
+)
+@_with_config
+def show_extractor(config: configuration.Config) -> None:
+    """Print what the configured extractor is."""
+    from pipeline import console, pinning
+
+    # What TensorFlow writes while it loads is of no use to the user.
+    with console.redirected(Path(os.devnull)):
+        from trainer.quality import extractors
+
+        try:
+            found = extractors.create(pinning.located(config.evaluation.extractor))
+        except extractors.ExtractorError as error:
+            raise UserError(str(error), 2) from error
+    for key, value in (
+        ("name", found.name),
+        ("sha256", found.sha256),
+        ("dimension", found.dimension),
+    ):
+        click.echo(f"{key:<9} {value}")
 
 
 @main.group(name="config")

@@ -17,6 +17,7 @@ from components.served_model.component import ServedModel
 from components.serving_validator.component import ServingValidator
 from pipeline import gate
 from pipeline.config import Config
+from pipeline.pinning import pinned
 from trainer.options import SERVED, TrainingJob
 
 #: Beam runs in this process: at laptop sizes its workers cost more to start than they save.
@@ -185,7 +186,7 @@ def _training_job(config: Config) -> str:
     fields: dict[str, Any] = {
         "model": config.model,
         "training": config.training,
-        "extractor": config.evaluation.extractor,
+        "extractor": pinned(config.evaluation.extractor),
         "image_size": config.data.image_size,
         "channels": config.data.channels,
         "warm_start_dir": config.warm_start_path,

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pipeline.config import Config
+from pipeline.pinning import pinned
 
 if TYPE_CHECKING:
     import tensorflow_model_analysis as tfma
@@ -67,7 +68,7 @@ def gate_options(config: Config) -> GateOptions:
     from components.gan_evaluator.options import GateOptions
 
     return GateOptions(
-        **dict(config.evaluation),
+        **dict(config.evaluation) | {"extractor": pinned(config.evaluation.extractor)},
         image_size=config.data.image_size,
         channels=config.data.channels,
     )

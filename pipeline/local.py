@@ -49,6 +49,7 @@ class LocalRunner(local_dag_runner.LocalDagRunner):
         run_id: str,
         on_start: Callable[[str], None] = lambda node_id: None,
         on_end: Callable[[NodeRun], None] = lambda node_run: None,
+        until: str | None = None,
     ):
         """Makes a runner for one run.
 
@@ -56,18 +57,20 @@ class LocalRunner(local_dag_runner.LocalDagRunner):
           run_id: the run's name in the metadata.
           on_start: called with a node's id just before it is launched.
           on_end: called with what became of it, also when it failed.
+          until: id of the last node to run; those it depends on come before it. None: all.
         """
         super().__init__()
         self._run_id = run_id
         self._on_start = on_start
         self._on_end = on_end
+        self._until = until
 
     def run_with_ir(
         self,
         pipeline: pipeline_pb2.Pipeline,
         run_options: pipeline_pb2.RunOptions | None = None,
     ) -> None:
-        """Runs every node in order; stops at the first that fails, by its own exception."""
+        """Runs the nodes in order; stops at the first that fails, by its own exception."""
         if run_options is not None:
             raise ValueError("partial runs are not supported: unchanged nodes come from the cache")
         runtime_parameter_utils.substitute_runtime_parameter(
@@ -78,6 +81,8 @@ class LocalRunner(local_dag_runner.LocalDagRunner):
         connection = getattr(deployment.metadata_connection_config, connection_field)
         for node in pipeline.nodes:
             self._run_node(pipeline, node.pipeline_node, deployment, connection)
+            if node.pipeline_node.node_info.id == self._until:
+                break
 
     def _run_node(
         self,

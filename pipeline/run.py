@@ -44,6 +44,32 @@ def run(config: configuration.Config) -> dict[str, Any]:
     Raises:
       lock.RootBusyError: where another run holds the root.
     """
+    with session(config) as opened:
+        return _run_quietly(config, opened)
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """What a command that runs nodes works with.
+
+    Attributes:
+      folder: its own folder, with `config.yaml` and `log.txt`.
+      screen: leads to the user; standard output and error lead to the log.
+      interruptions: remembers SIGTERM and Ctrl-C.
+    """
+
+    folder: Path
+    screen: TextIO
+    interruptions: _Interruptions
+
+
+@contextlib.contextmanager
+def session(config: configuration.Config) -> Iterator[Session]:
+    """Holds the root, with a new folder for what is done there.
+
+    Raises:
+      lock.RootBusyError: where another run holds the root.
+    """
     with lock.held(config.root):
         folder = _new_run_folder(config.root)
         (folder / "config.yaml").write_text(describe.show(config), encoding="utf-8")
@@ -53,7 +79,7 @@ def run(config: configuration.Config) -> dict[str, Any]:
             _scratch(folder / "tmp"),
         ):
             print(f"run {folder.name} in {config.root}", file=screen)
-            return _run_quietly(config, folder, screen, interruptions)
+            yield Session(folder, screen, interruptions)
 
 
 def _new_run_folder(root: Path) -> Path:
@@ -121,15 +147,14 @@ class _Interruptions:
         self._raising = False
 
 
-def _run_quietly(
-    config: configuration.Config, folder: Path, screen: TextIO, interruptions: _Interruptions
-) -> dict[str, Any]:
+def _run_quietly(config: configuration.Config, opened: Session) -> dict[str, Any]:
     """The run itself, with standard output and error already leading to the log."""
     from pipeline import reporting, summary
 
     clock = time.monotonic()
+    folder, interruptions = opened.folder, opened.interruptions
     nodes: list[NodeRun] = []
-    error = _run_nodes(config, folder.name, nodes, screen, interruptions)
+    error = run_nodes(config, opened, nodes)
     interruptions.hold()
     gathered = summary.build(
         folder.name, folder, nodes, error, interrupted=error is not None and interruptions.asked
@@ -138,21 +163,28 @@ def _run_quietly(
         reporting.publish(folder, gathered)
     except Exception as problem:  # a report that fails must not hide how the run ended
         traceback.print_exc(file=sys.stderr)
-        print(f"the report could not be made: {one_line(problem)}", file=screen)
+        print(f"the report could not be made: {one_line(problem)}", file=opened.screen)
         gathered["report"] = None
     gathered["seconds"] = round(time.monotonic() - clock, 1)
     summary.write(folder, gathered)
     return gathered
 
 
-def _run_nodes(
-    config: configuration.Config,
-    run_id: str,
-    nodes: list[NodeRun],
-    screen: TextIO,
-    interruptions: _Interruptions,
+def run_nodes(
+    config: configuration.Config, opened: Session, nodes: list[NodeRun], until: str | None = None
 ) -> str | None:
-    """Runs every node, filling `nodes`; returns why the run stopped, None if it did not."""
+    """Runs the pipeline's nodes.
+
+    Args:
+      config: says which.
+      opened: the session that they run in.
+      nodes: is filled with what became of them.
+      until: id of the last node to run; None: all.
+
+    Returns:
+      Why they stopped, one line; None where they did not.
+    """
+    screen, interruptions = opened.screen, opened.interruptions
     print("loading TFX and TensorFlow", file=screen)
     try:
         from absl import logging as absl_logging
@@ -173,7 +205,7 @@ def _run_nodes(
             nodes.append(node)
             board.ended(node)
 
-        runner = local.LocalRunner(run_id, on_start=started, on_end=ended)
+        runner = local.LocalRunner(opened.folder.name, on_start=started, on_end=ended, until=until)
         runner.run(dag.create_pipeline(config))
     except KeyboardInterrupt:
         return _GO_ON

@@ -252,6 +252,15 @@ class ExtractorOptions(Options):
         pattern=r"^[0-9a-f]{64}$",
     )
 
+    @model_validator(mode="after")
+    def _weights_are_inceptions(self) -> ExtractorOptions:
+        if self.weights is not None and self.name != "inception":
+            raise ValueError(
+                f"evaluation.extractor.weights: got {self.weights!r} with "
+                f"evaluation.extractor.name={self.name}, which has its own; allowed: null"
+            )
+        return self
+
 
 class TrainingJob(Options):
     """Everything one training run needs, as plain data: what a training process is given.

@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from trainer import data
 from trainer.data import Dataset
 from trainer.errors import TrainerError
 from trainer.options import Options, option
-from trainer.progress import Progress, console
+from trainer.progress import CONSOLE_VARIABLE, Progress, console
 from trainer.quality.extractors import classifier
 from trainer.settings import flat
 
@@ -77,6 +79,31 @@ class Details:
     seed: int
     training_images: int
     heldout_images: int
+
+
+def in_new_process(job: FitJob) -> Details:
+    """Does a job in a process of its own, which ends when the caller is interrupted.
+
+    Raises:
+      TrainerError: it failed; one line.
+    """
+    screen = os.environ.get(CONSOLE_VARIABLE)
+    here = str(Path(__file__).resolve().parents[3])
+    python_path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with tempfile.TemporaryDirectory(prefix="tfx-wgan-") as scratch:
+        path = Path(scratch, "job.json")
+        path.write_text(job.model_dump_json(), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "trainer.quality.extractors.fit", str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": python_path},
+            pass_fds=(int(screen),) if screen else (),
+        )
+    told = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+    if done.returncode:
+        raise TrainerError(told.get("error") or f"fitting ended with exit code {done.returncode}")
+    return Details(**told | {"class_names": tuple(told["class_names"])})
 
 
 def main(arguments: list[str]) -> int:

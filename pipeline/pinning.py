@@ -1,0 +1,43 @@
+"""The extractor of a configuration, pinned to its files as they are now.
+
+Nodes are reused while their parameters are the same; with the hash among the parameters, other
+files under the same path are another parameter. TensorFlow is not needed for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from trainer.options import ExtractorOptions
+from trainer.quality.extractors import files
+from trainer.quality.extractors.errors import ExtractorError
+
+
+def located(options: ExtractorOptions) -> ExtractorOptions:
+    """The extractor with its local path in full, whatever folder a component works in."""
+    path = files.source(options)
+    if path is None or files.is_remote(path):
+        return options
+    key = "weights" if options.name == files.INCEPTION else "name"
+    return options.model_copy(update={key: os.path.abspath(os.path.expanduser(path))})
+
+
+def pinned(options: ExtractorOptions) -> ExtractorOptions:
+    """The extractor with its local path in full and, where its files are here, their hash.
+
+    Raises:
+      ExtractorError: files are missing or not the pinned ones; or they are elsewhere, where they
+        could change unseen, and not pinned.
+    """
+    options = located(options)
+    found = files.local_sha256(options)
+    if found is not None:
+        files.check_pin(options, found)
+        return options.model_copy(update={"sha256": found})
+    elsewhere = files.source(options)
+    if elsewhere is not None and options.sha256 is None:
+        raise ExtractorError(
+            f"evaluation.extractor.sha256: got null, but {elsewhere} is not on this machine and "
+            "could change unseen; allowed: the hash that `tfx-wgan extractor show CONFIG` prints"
+        )
+    return options
