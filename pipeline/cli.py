@@ -174,12 +174,36 @@ def sample(model: str, count: int, seed: int, output: str, label: str | None) ->
     click.echo(f"{count} images of {model}, seed {seed}: {output}")
 
 
-@main.command(help="Render the report of the latest run in ROOT, and print its path.")
+@main.command(
+    help="Render the report of the latest run in ROOT, and print its path; or list all runs."
+)
 @click.argument("root", type=click.Path(path_type=Path))
-def report(root: Path) -> None:
-    """The report of the latest run."""
-    from components.run_report import render
-    from pipeline import summary
+@click.option("--history", is_flag=True, help="List all runs instead: what each was measured at.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON, as the last line.")
+def report(root: Path, history: bool, as_json: bool) -> None:
+    """The report of the latest run, or the list of all."""
+    if as_json and not history:
+        raise UserError("--json: only with --history", 2)
+    if history:
+        _print_history(root, as_json)
+    else:
+        _print_report(root)
+
+
+def _print_history(root: Path, as_json: bool) -> None:
+    from pipeline import history, history_table
+
+    runs = history.runs(root)
+    if not runs:
+        raise UserError(f"{root}: no run there; `tfx-wgan run` makes one", 2)
+    for line in history_table.lines(runs):
+        click.echo(line)
+    if as_json:
+        click.echo(json.dumps({"runs": runs}))
+
+
+def _print_report(root: Path) -> None:
+    from pipeline import reporting, summary
 
     folder = summary.latest(root)
     if folder is None:
@@ -188,7 +212,7 @@ def report(root: Path) -> None:
         found = summary.read(folder)
     except ValueError as error:
         raise UserError(f"{folder / summary.SUMMARY_FILE}: not a summary: {error}", 1) from error
-    click.echo(render.render(folder, found))
+    click.echo(reporting.render(folder, found))
 
 
 @main.group(name="extractor")

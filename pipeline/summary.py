@@ -143,10 +143,15 @@ def write(folder: Path, summary: dict[str, Any]) -> None:
     temporary.replace(folder / SUMMARY_FILE)
 
 
+def folders(root: Path) -> list[Path]:
+    """The folders of all runs that left a summary, oldest first."""
+    return [path.parent for path in sorted((root / "runs").glob(f"*/{SUMMARY_FILE}"))]
+
+
 def latest(root: Path) -> Path | None:
     """The folder of the latest run that left a summary; None where there is none."""
-    found = sorted((root / "runs").glob(f"*/{SUMMARY_FILE}"))
-    return found[-1].parent if found else None
+    found = folders(root)
+    return found[-1] if found else None
 
 
 def read(folder: Path) -> dict[str, Any]:
