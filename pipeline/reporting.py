@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.run_report import dataset, making, pictures
+from components.run_report import dataset, making, pictures, scores
 from components.run_report import render as page
-from pipeline import lineage
+from pipeline import history, lineage
 
 #: Images a row of the sample picture, and rows at most where each row is one class.
 _COLUMNS = 10
@@ -39,7 +39,7 @@ def publish(folder: Path, summary: dict[str, Any]) -> None:
     root = folder.parent.parent
     if summary["model"] and _attempt(lambda: _draw(summary["model"], folder)):
         summary["samples"] = str(folder / "samples.png")
-    _attempt(lambda: _copy_pictures(folder, summary))
+    _attempt(lambda: _copy_evaluation(folder, summary))
     _attempt(lambda: _copy_training(folder, summary))
     _attempt(lambda: _write(folder / dataset.DATA_FILE, _data(summary)))
     _attempt(
@@ -60,7 +60,9 @@ def render(folder: Path, summary: Mapping[str, Any]) -> Path:
     Returns:
       Path of the page.
     """
-    return page.render(folder, summary)
+    runs: list[dict[str, Any]] = []
+    _attempt(lambda: runs.extend(history.runs(folder.parent.parent)))
+    return page.render(folder, summary, runs)
 
 
 def _attempt(step: Callable[[], None]) -> bool:
@@ -98,11 +100,12 @@ def _samples(sampler: Any, rows: list[str]) -> Any:
     return np.concatenate([sampler.draw(_COLUMNS, seed=0, label=name) for name in rows])
 
 
-def _copy_pictures(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Copies what the Evaluator drew."""
+def _copy_evaluation(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Copies what the Evaluator drew, and every reason of its verdict."""
     evaluation = _output(summary, "Evaluator", "evaluation")
-    if evaluation and (evaluation / pictures.PICTURES_FILE).exists():
-        shutil.copy(evaluation / pictures.PICTURES_FILE, folder)
+    for name in (pictures.PICTURES_FILE, scores.VERDICT_FILE):
+        if evaluation and (evaluation / name).exists():
+            shutil.copy(evaluation / name, folder)
 
 
 def _copy_training(folder: Path, summary: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ def render(
             run=summary,
             headline=_HEADLINES[summary["status"]],
             version=_version(summary),
-            failures=scores.failures(summary.get("failures")),
+            failures=scores.failures(files.read_json(folder / scores.VERDICT_FILE)),
             pictures=pictures.read(folder),
             training=training,
             curves=curves.draw(metrics, training.get("exported_step")),

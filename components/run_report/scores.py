@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from trainer.quality import catalogue
 
+VERDICT_FILE = "verdict.json"
 #: What the table by class shows: all metrics would not fit beside each other.
 _BY_CLASS = ("relative_frechet_distance", "precision", "recall", "coverage", "memorisation")
 #: Standard errors that a change must exceed to be called one.
@@ -109,7 +110,9 @@ def by_class(
       value and the served model's.
     """
     classes = _part(candidate, "per_class")
-    names = [name for name in _BY_CLASS if any(name in one for one in classes.values())]
+    names = [
+        name for name in _BY_CLASS if any(is_number(one.get(name)) for one in classes.values())
+    ]
     if not names:
         return None
     old = _part(served or {}, "per_class")
@@ -126,10 +129,17 @@ def by_class(
     }
 
 
-def failures(found: Sequence[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """What a candidate was refused for: rows of `metric`, `label`, `value`, `limit`, `message`."""
+def failures(verdict: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What a candidate was refused for.
+
+    Args:
+      verdict: the Evaluator's verdict.json; empty where there is none.
+
+    Returns:
+      Rows of `metric`, `label`, `value`, `limit`, `message`, the worst first.
+    """
     rows = []
-    for one in found or ():
+    for one in verdict.get("failures") or ():
         metric = catalogue.BY_NAME.get(one.get("metric") or "")
         rows.append(
             {

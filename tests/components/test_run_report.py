@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from components.run_report import dataset, making, pictures, render
+from components.run_report import dataset, making, pictures, render, scores
 from trainer import grid
 
 METRICS = {
@@ -286,7 +286,8 @@ def test_render_of_a_refused_run_lists_why_and_says_that_the_served_model_stays(
         "kind": "bound",
         "message": "precision below the bound",
     }
-    page = _render(folder, status="refused", verdict="worse", pushed_model=None, failures=[failure])
+    (folder / scores.VERDICT_FILE).write_text(json.dumps({"failures": [failure]}))
+    page = _render(folder, status="refused", verdict="worse", pushed_model=None)
     _check_structure(page)
     assert "what was served before still is" in page.text
     assert "Precision <b> 0.50 ± 0.10 0.7 precision below the bound" in page.text

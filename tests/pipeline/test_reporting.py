@@ -8,7 +8,7 @@ import pytest
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as pb
 
-from components.run_report import making, pictures
+from components.run_report import making, pictures, scores
 from pipeline import lineage, reporting
 
 RUN = "20260102-030405"
@@ -55,6 +55,8 @@ def test_publish_copies_pictures_and_at_most_eight_sample_grids(folder, tmp_path
     evaluation, training = tmp_path / "evaluation", tmp_path / "training"
     evaluation.mkdir()
     np.savez(evaluation / pictures.PICTURES_FILE, real=np.zeros([0, 4, 4, 1], np.uint8))
+    failure = {"metric": "recall", "message": "recall below the bound", "value": None}
+    (evaluation / scores.VERDICT_FILE).write_text(json.dumps({"failures": [failure]}))
     (training / "samples").mkdir(parents=True)
     for step in range(0, 2001, 100):
         (training / "samples" / f"step-{step:08d}.png").touch()
@@ -67,6 +69,7 @@ def test_publish_copies_pictures_and_at_most_eight_sample_grids(folder, tmp_path
         ),
     )
     assert (folder / pictures.PICTURES_FILE).exists()
+    assert "recall below the bound" in (folder / "report.html").read_text()
     copied = sorted(path.name for path in (folder / "samples").iterdir())
     assert len(copied) == 8
     assert copied[0] == "step-00000000.png"
