@@ -66,11 +66,11 @@ def measure(
     _ = (
         (measured[held_out.EXTRACTS], trained[training.EXTRACTS])
         | "Flatten" >> beam.Flatten()
-        | "ExtractAndEvaluate"
-        >> tfma.ExtractAndEvaluate(
-            extractors=[tfma.extractors.SliceKeyExtractor(eval_config=eval_config)],
-            evaluators=tfma.default_evaluators(eval_config=eval_config),
-        )
+        # One by one: TFMA's own composition misses record batches in every extract, aloud.
+        | "ExtractSliceKeys"
+        >> tfma.extractors.SliceKeyExtractor(eval_config=eval_config).ptransform
+        | "Evaluate"
+        >> tfma.evaluators.MetricsPlotsAndValidationsEvaluator(eval_config=eval_config).ptransform
         | "WriteResults" >> tfma.WriteResults(writers=writers)
     )
     _ = measured[held_out.PICTURES] | "WritePictures" >> WritePictures(

@@ -186,10 +186,8 @@ def evaluated(folder: Path, config: tfma.EvalConfig, extracts: list) -> dict:
         _ = (
             pipeline
             | beam.Create(extracts, reshuffle=False)
-            | tfma.ExtractAndEvaluate(
-                extractors=[tfma.extractors.SliceKeyExtractor(eval_config=config)],
-                evaluators=tfma.default_evaluators(eval_config=config),
-            )
+            | tfma.extractors.SliceKeyExtractor(eval_config=config).ptransform
+            | tfma.evaluators.MetricsPlotsAndValidationsEvaluator(eval_config=config).ptransform
             | tfma.WriteResults(writers=[config_writer, writer])
         )
     return {
