@@ -1,12 +1,17 @@
 """Inception's features, with weights of a fixed seed: those of ImageNet are not at hand."""
 
+import functools
 import hashlib
+import http.server
+import inspect
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tf_keras.src.applications import inception_v3
 
 from trainer.options import ExtractorOptions
 from trainer.quality.extractors import ExtractorError, create, images, inception
@@ -90,9 +95,17 @@ def test_inception_weights_of_something_else_are_refused_in_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home folder without anything in Keras' cache."""
+    path = tmp_path / "home"
+    path.mkdir()
+    monkeypatch.setenv("HOME", str(path))
+    return path
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/w.h5", "https://127.0.0.1:9/w.h5"])
-def test_inception_unreachable_url_is_one_line(url, tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+def test_inception_unreachable_url_is_one_line(url, home):
     with pytest.raises(ExtractorError) as caught:
         create(ExtractorOptions(name="inception", weights=url))
     assert str(caught.value).startswith(
@@ -102,30 +115,51 @@ def test_inception_unreachable_url_is_one_line(url, tmp_path, monkeypatch):
     assert "\n" not in str(caught.value)
 
 
-def test_inception_url_is_downloaded_once_and_checked(tmp_path, monkeypatch):
-    source = tmp_path / "weights.h5"
-    source.write_bytes(b"first")
-    options = ExtractorOptions(name="inception", weights=f"http://host/{source.name}")
-    fetched = []
+@pytest.fixture
+def server(tmp_path):
+    """Serves two files of the same name; yields its URL and the paths that were asked for."""
+    asked = []
 
-    def get_file(name, url, *, cache_subdir, file_hash):
-        fetched.append((name, url, cache_subdir, file_hash))
-        return str(source)
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            asked.append(self.path)
 
-    monkeypatch.setattr(tf_keras.utils, "get_file", get_file)
-    assert inception.fetch(options) == str(source)
-    inception.fetch(options.model_copy(update={"sha256": "1" * 64}))
-    inception.fetch(ExtractorOptions(name="inception", weights="http://other/weights.h5"))
-    inception.fetch(ExtractorOptions(name="inception"))
-    names = [name for name, *_ in fetched]
-    assert names[0] == names[1] != names[2]  # two hosts' files are not mistaken for each other
-    assert all(name.endswith("-weights.h5") for name in names[:3])
-    assert [file_hash for *_, file_hash in fetched] == [None, "1" * 64, None, KERAS_MD5]
-    assert names[3] == "inception_v3_weights_tf_dim_ordering_tf_kernels_notop.h5"
+    for folder in ("a", "b"):
+        (tmp_path / "www" / folder).mkdir(parents=True)
+        (tmp_path / "www" / folder / "weights.h5").write_text(folder)
+    handler = functools.partial(Handler, directory=str(tmp_path / "www"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}", asked
+        running.shutdown()
+        thread.join()
 
 
-#: As Keras 2's inception_v3.py has it.
-KERAS_MD5 = "bcbd6486424b2319ff4ef7d526e38f63"
+def test_inception_url_is_downloaded_once_into_keras_cache(server, home):
+    url, asked = server
+    paths = [
+        Path(inception.fetch(ExtractorOptions(name="inception", weights=f"{url}/{folder}/{name}")))
+        for folder, name in (("a", "weights.h5"), ("b", "weights.h5"), ("a", "weights.h5"))
+    ]
+    assert [path.read_text() for path in paths] == ["a", "b", "a"]
+    assert asked == ["/a/weights.h5", "/b/weights.h5"]
+    assert {path.parent for path in paths} == {home / ".keras" / "models"}
+
+
+def test_inception_url_of_other_weights_than_pinned_is_refused(server, home):
+    url, _ = server
+    options = ExtractorOptions(name="inception", weights=f"{url}/a/weights.h5", sha256="0" * 64)
+    with pytest.raises(ExtractorError, match=r"downloaded \(Incomplete or corrupted") as caught:
+        create(options)
+    assert "\n" not in str(caught.value)
+
+
+def test_inception_without_weights_takes_those_that_keras_keeps(home):
+    name = "inception_v3_weights_tf_dim_ordering_tf_kernels_notop.h5"
+    assert inception._KERAS_URL == inception_v3.WEIGHTS_PATH_NO_TOP
+    assert inception._cached_name(inception._KERAS_URL) == name
+    assert inception._KERAS_MD5 in inspect.getsource(inception_v3)
 
 
 def test_inception_saved_model_sees_images_of_its_size_from_0_to_1(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import urllib.parse
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -49,11 +50,13 @@ def fetch(options: ExtractorOptions) -> str:
     url, expected = weights or _KERAS_URL, options.sha256
     if weights is None:
         expected = expected or _KERAS_MD5
+    cache = Path.home() / ".keras"
     try:
+        cache.mkdir(exist_ok=True)  # where it is not there, Keras takes /tmp, which is everybody's
         path: str = tf_keras.utils.get_file(
-            _cached_name(url), url, cache_subdir="models", file_hash=expected
+            _cached_name(url), url, cache_dir=str(cache), cache_subdir="models", file_hash=expected
         )
-    except Exception as error:  # Keras raises a bare one
+    except Exception as error:  # Keras raises a bare one, and whatever a socket raises
         raise ExtractorError(
             f"evaluation.extractor.weights: {url} cannot be downloaded ({flat(error)[:200]}); "
             "download it elsewhere and give its path"
