@@ -20,6 +20,9 @@ Estimates = dict[str, float]
 
 FRECHET = "frechet"
 MEMORISATION = "memorisation"
+#: Images that errors are taken from, at most, where a measure compares every image with every
+#: other and its replicates would take minutes: the first of the sample.
+_REPLICATED = {"kernel": 500, "neighbours": 500, "diversity": 500}
 _NOTHING = ImageSet(np.zeros((0, 1), np.float32), np.zeros((0, 1), np.float32), np.zeros(0))
 
 
@@ -60,7 +63,6 @@ def frechet(
     """
     values = {model: _frechet(moments, model) for model in models}
     all_images = moments[REAL_KEY].count if REAL_KEY in moments else 0
-    # An error falls with the root of the number of images.
     scale = math.sqrt(_count(sample.examples) / all_images) if all_images else math.nan
     floor = _frechet(moments, TRAINING_KEY)
     return _with_errors(FRECHET, values, sample, baseline, floor, scale)
@@ -83,10 +85,14 @@ def _with_errors(
     floor: Mapping[str, float],
     scale: float,
 ) -> dict[str, Estimates]:
+    available = _count(sample.examples)
+    rows = np.arange(min(available, _REPLICATED.get(measure, available)))
+    if available:
+        # An error falls with the root of the number of images.
+        scale *= math.sqrt(len(rows) / available)
+    real = _images(sample, REAL_KEY).take(rows)
     replicates = {
-        model: jackknife.replicates(
-            MEASURES[measure], _images(sample, REAL_KEY), _images(sample, model)
-        )
+        model: jackknife.replicates(MEASURES[measure], real, _images(sample, model).take(rows))
         for model in values
     }
     estimates = {}

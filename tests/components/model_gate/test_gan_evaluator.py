@@ -19,6 +19,7 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.utils import proto_utils
 
 from components.gan_evaluator import executor
+from components.gan_evaluator.examples import example_hashes
 from components.gan_evaluator.generator import Generator, latents
 from components.gan_evaluator.options import GateOptions, GateRule, GateRules
 from pipeline import gate
@@ -40,20 +41,26 @@ def example_id(index: int) -> bytes:
 
 
 def write_examples(
-    folder: Path, images: np.ndarray, labels: np.ndarray | None, first: int = 0
+    folder: Path,
+    images: np.ndarray,
+    labels: np.ndarray | None,
+    first: int = 0,
+    shards: int = 2,
+    order: Sequence[int] | None = None,
 ) -> None:
-    """Transformed examples in two shards, dealt out in turn, with ids from `first` on."""
+    """Transformed examples, dealt out to shards in turn, with ids from `first` on."""
     folder.mkdir(parents=True)
-    paths = [str(folder / f"transformed_examples-{i:05d}-of-00002.gz") for i in range(2)]
+    paths = [str(folder / f"transformed_examples-{i:05d}.gz") for i in range(shards)]
     writers = [tf.io.TFRecordWriter(path, "GZIP") for path in paths]
-    for index, image in enumerate(images):
+    for place, index in enumerate(range(len(images)) if order is None else order):
+        image = images[index]
         feature = {"image": image.tobytes(), "example_id": example_id(first + index)}
         example = tf.train.Example()
         for name, value in feature.items():
             example.features.feature[name].bytes_list.value.append(value)
         if labels is not None:
             example.features.feature["label"].int64_list.value.append(int(labels[index]))
-        writers[index % 2].write(example.SerializeToString())
+        writers[place % shards].write(example.SerializeToString())
     for writer in writers:
         writer.close()
 
@@ -126,6 +133,10 @@ def examples_dirs(tmp_path_factory, digits) -> dict[str, Path]:
     write_examples(root / "empty" / "Split-eval", held_out.images[:0], None)
     write_examples(root / "empty" / "Split-train", training.images[:0], None)
     (root / "no_files" / "Split-eval").mkdir(parents=True)
+    for split, part, first in (("eval", held_out, 0), ("train", training, 5000)):
+        order = np.random.default_rng(0).permutation(len(part.images))
+        folder = root / "shuffled" / f"Split-{split}"
+        write_examples(folder, part.images, part.labels, first, shards=5, order=order)
     write_examples(root / "one" / "Split-eval", held_out.images[:1], held_out.labels[:1])
     return {path.name: path for path in root.iterdir()}
 
@@ -232,6 +243,73 @@ def test_evaluator_output_is_read_by_tfma(worse_against_good, models):
         value = sliced[()][""][""]["frechet_distance"]["doubleValue"]
         assert value == found.verdict[key]["frechet_distance"]
     assert result.model_location == str(models["good"])
+
+
+def test_evaluator_floors_and_copies_come_from_the_training_split(
+    worse_against_good, evaluate, models, digits
+):
+    found = worse_against_good.verdict["metrics"]
+    assert (found["examples"], found["sampled"]) == (EXAMPLES, EXAMPLES)
+    # About as many as are held out, chosen by hash out of 899: within six standard deviations.
+    assert abs(found["training"] - EXAMPLES) < 6 * math.sqrt(EXAMPLES / 2)
+    assert 0 < found["floors"]["frechet_distance"] < found["frechet_distance"] / 2
+    assert 0.9 < found["floors"]["recall"] <= 1.0
+    # The bank that this model draws from is the training split; its images are spoilt a little.
+    assert found["memorisation"] > 0.5
+    without = evaluate(models["good"], None, "no_training", metrics=FEW + OTHERS)
+    assert without.blessed
+    numbers = without.verdict["metrics"]
+    assert numbers["training"] == 0
+    assert set(numbers["floors"].values()) == {None}
+    assert numbers["memorisation"] is None
+    assert numbers["coverage"] > 0.5
+
+
+def test_evaluator_pictures_are_of_the_same_examples_and_the_nearest_copies(
+    worse_against_good, models, digits
+):
+    pictures = np.load(worse_against_good.folder / "pictures.npz")
+    held_out, training = digits.part(1).part(0), digits.part(0)
+    ids = [example_id(index) for index in range(EXAMPLES)]
+    shown = np.argsort(example_hashes(ids, "pictures"))[:64]
+    made = Generator(str(models["worse"]))(latents(ids, 0, 8), held_out.labels)
+    np.testing.assert_array_equal(pictures["real"], held_out.images[shown])
+    np.testing.assert_array_equal(pictures["real_label"], held_out.labels[shown])
+    np.testing.assert_array_equal(pictures["generated"], made[shown])
+    np.testing.assert_array_equal(pictures["generated_label"], held_out.labels[shown])
+    extract = extractors.create(ExtractorOptions())
+    gaps = extract(made)[:, np.newaxis] - extract(training.images)
+    distances = np.sqrt((gaps.astype(np.float64) ** 2).sum(axis=2))
+    closest = np.argsort(distances.min(axis=1))[:16]
+    nearest = distances.argmin(axis=1)[closest]
+    np.testing.assert_array_equal(pictures["closest"], made[closest])
+    np.testing.assert_array_equal(pictures["closest_training"], training.images[nearest])
+    np.testing.assert_allclose(
+        pictures["closest_distance"], distances.min(axis=1)[closest], rtol=1e-6
+    )
+    real = extract(held_out.images)[:, np.newaxis] - extract(training.images)
+    real_distances = np.sort(np.sqrt((real.astype(np.float64) ** 2).sum(axis=2)).min(axis=1))
+    # 5% of 449 are 22.45: the 23rd.
+    np.testing.assert_allclose(pictures["heldout_nearest_quantile"], real_distances[22], rtol=1e-6)
+
+
+def test_evaluator_other_workers_shards_and_order_give_the_same_bits(
+    worse_against_good, evaluate, models
+):
+    again = evaluate(
+        models["worse"],
+        models["good"],
+        "shuffled",
+        bound=5.0,
+        metrics=FEW + OTHERS,
+        beam_args=["--direct_running_mode=multi_processing", "--direct_num_workers=4"],
+    )
+    assert again.verdict == worse_against_good.verdict
+    pictures, others = (
+        np.load(found.folder / "pictures.npz") for found in (again, worse_against_good)
+    )
+    for name in others:
+        np.testing.assert_array_equal(pictures[name], others[name])
 
 
 def test_evaluator_much_worse_than_served_is_refused(worse_against_good):
