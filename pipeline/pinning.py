@@ -30,14 +30,16 @@ def pinned(options: ExtractorOptions) -> ExtractorOptions:
         could change unseen, and not pinned.
     """
     options = located(options)
-    found = files.local_sha256(options)
+    source, found = files.source(options), files.local_sha256(options)
     if found is not None:
         files.check_pin(options, found)
+    if source is None:  # code of ours, which is among the nodes' parameters already
+        return options
+    if found is not None:
         return options.model_copy(update={"sha256": found})
-    elsewhere = files.source(options)
-    if elsewhere is not None and options.sha256 is None:
+    if options.sha256 is None:
         raise ExtractorError(
-            f"evaluation.extractor.sha256: got null, but {elsewhere} is not on this machine and "
+            f"evaluation.extractor.sha256: got null, but {source} is not on this machine and "
             "could change unseen; allowed: the hash that `tfx-wgan extractor show CONFIG` prints"
         )
     return options

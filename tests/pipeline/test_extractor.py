@@ -173,6 +173,7 @@ def test_fit_digits_is_accurate_repeatable_and_measures_a_run(tmp_path):
     assert (told["path"], told["sha256"]) == (chosen.name, chosen.sha256)
     assert told["accuracy"] > 0.95
     assert again.stderr.count("cached") >= 4  # the nodes before it
+    assert "Trainer" not in again.stderr
     assert [p.name for p in Path(chosen.name).parent.iterdir()] == [chosen.sha256[:12]]
 
     shown = _call(
