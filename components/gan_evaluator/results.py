@@ -78,7 +78,8 @@ def properties(verdict: Verdict) -> dict[str, str | int | float]:
 
     Returns:
       Every measured metric of the candidate on all examples, `<name>` and `<name>_error`, with
-      what is needed to tell whether two runs' numbers can be compared.
+      what is needed to tell whether two runs' numbers can be compared. Of numbers SQLite's
+      metadata keeps six decimals; `verdict.json` has them in full.
     """
     found = verdict.metrics
     kept: dict[str, str | int | float] = {
