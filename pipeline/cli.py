@@ -248,7 +248,9 @@ def fit(config: configuration.Config, output: Path | None, as_json: bool) -> Non
     except (extractor.FitError, lock.RootBusyError) as error:
         raise UserError(str(error), 1) from error
     except OSError as error:
-        raise UserError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
+        raise UserError(
+            f"{error.filename or config.root}: cannot be written: {error.strerror}", 1
+        ) from error
     except KeyboardInterrupt:
         click.echo("tfx-wgan: interrupted: run the same command again", err=True)
         _leave(75)

@@ -150,9 +150,8 @@ def run(job: FitJob) -> Details:
     heldout = _load(job, job.eval_files, progress.report, unknown_labels=True)
     tf_keras.utils.set_random_seed(job.seed)
     network = classifier.build(job.image_size, job.channels, len(job.class_names))
-    progress.begin(0)
     try:
-        _train(network, training, job, progress.advance)
+        _train(network, training, job, progress)
     finally:
         progress.close()
     accuracy, measured = _accuracy(network, heldout)
@@ -189,9 +188,7 @@ def _load(
     )
 
 
-def _train(
-    network: tf_keras.Model, images: Dataset, job: FitJob, advance: Callable[[int], None]
-) -> None:
+def _train(network: tf_keras.Model, images: Dataset, job: FitJob, progress: Progress) -> None:
     """Adam on the cross entropy, with a step size that falls to 0."""
     rate = tf_keras.optimizers.schedules.PolynomialDecay(_LEARNING_RATE, job.steps, 0.0)
     optimizer = tf_keras.optimizers.Adam(rate)
@@ -208,7 +205,10 @@ def _train(
     batches = _batches(len(images), job.batch_size, job.seed)
     for step in range(1, job.steps + 1):
         update(*map(tf.constant, images.gather(next(batches))))
-        advance(step)
+        if step == 1:
+            progress.begin(step)  # the first one builds the graph, which tells nothing of speed
+        else:
+            progress.advance(step)
 
 
 def _batches(examples: int, size: int, seed: int) -> Iterator[np.ndarray]:
