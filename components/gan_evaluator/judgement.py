@@ -117,8 +117,12 @@ class Case:
             if found[self.metric.name].measured
         }
 
+    def judged_classes(self) -> set[str]:
+        """Classes of which something is asked, and could be told."""
+        return set().union(*(judged for _, judged in self._asked_classes()))
+
     def unjudged_classes(self) -> set[str]:
-        """Classes of which something is asked, with too few images to tell."""
+        """Classes of which something is asked that they have too few images for."""
         return set().union(*(asked - judged for asked, judged in self._asked_classes()))
 
     def _asked_classes(self) -> Iterator[tuple[set[str], set[str]]]:

@@ -139,6 +139,9 @@ def _blessing(cases: Sequence[Case], is_served_already: bool = False) -> str:
     parts = [case.held() for case in asked[:_NAMED]]
     if len(asked) > _NAMED:
         parts.append(f"{len(asked) - _NAMED} more metrics hold")
+    judged = set().union(*(case.judged_classes() for case in cases)) - _unjudged(cases)
+    if judged:
+        parts.append(f"{len(judged)} of {len(cases[0].candidate.per_class)} classes hold")
     if is_served_already:
         parts = ["it is the model that is served already", parts[0]]
     elif cases[0].served is None:
@@ -152,7 +155,11 @@ def _scope(cases: Sequence[Case], class_name: str | None = None) -> str:
     scope = wording.counts(candidate.overall)
     if class_name is not None:
         scope = f"{candidate.per_class[class_name].examples} of {scope}"
-    unjudged = set().union(*(case.unjudged_classes() for case in cases))
+    unjudged = len(_unjudged(cases))
     if unjudged:
-        scope += f"; {len(unjudged)} of {len(candidate.per_class)} classes too small to be judged"
+        scope += f"; {unjudged} of {len(candidate.per_class)} classes too small to be judged"
     return scope
+
+
+def _unjudged(cases: Sequence[Case]) -> set[str]:
+    return set().union(*(case.unjudged_classes() for case in cases))

@@ -278,12 +278,15 @@ def test_decide_classes_too_small_are_counted_not_judged():
     candidate = model(classes(cat=0.3, dog=math.nan, owl=Value(0.25, change_error=math.nan)))
     # Of the owl there is a value, to be held against the bound, but no error.
     assert decide(candidate, None, CLASS_RULES).reason.endswith(
+        "; 2 of 3 classes hold; nothing was served before "
         "(100 examples; 1 of 3 classes too small to be judged)."
     )
     served = model(classes(cat=0.3, dog=0.3, owl=0.9))
     verdict = decide(candidate, served, CLASS_RULES)
     assert verdict.blessed
-    assert verdict.reason.endswith("(100 examples; 2 of 3 classes too small to be judged).")
+    assert verdict.reason.endswith(
+        "; 1 of 3 classes hold (100 examples; 2 of 3 classes too small to be judged)."
+    )
 
 
 def test_decide_no_class_that_can_be_judged_is_refused():
