@@ -393,6 +393,14 @@ def test_comparison_limit_is_where_worse_begins():
             assert Comparison(compared.metric, new, old, 0.1).is_worse is worse
 
 
+def test_comparison_worsening_of_just_the_tolerance_is_not_worse():
+    # All of these are exact in binary.
+    new, old = Value(3.0, change_error=0.25), Value(2.0)
+    metric = catalogue.BY_NAME["frechet_distance"]
+    assert not Comparison(metric, new, old, tolerance=0.5).is_worse
+    assert Comparison(metric, new, old, tolerance=0.4375).is_worse
+
+
 def test_verdict_as_json_is_flat_and_has_null_for_what_was_not_measured():
     full = SliceMetrics({DISTANCE: Value(0.25, 0.5, 0.125, 0.75)}, 100, 50, 40)
     candidate = ModelMetrics(full, {"cat": SliceMetrics(examples=1)}, EXTRACTOR, "eval")
