@@ -293,6 +293,15 @@ def test_render_of_a_refused_run_lists_why_and_says_that_the_served_model_stays(
     assert "Precision <b> 0.50 ± 0.10 0.7 precision below the bound" in page.text
 
 
+def test_render_of_the_first_model_leaves_out_what_compares_with_a_served_one(folder):
+    (folder / "metrics.jsonl").unlink()
+    page = _render(folder, baseline_metrics=None)
+    _check_structure(page)
+    assert "Nothing was served to compare with." in page.text
+    assert "Change" not in page.text
+    assert "<b> 36 2.5 –" not in page.text
+
+
 def test_render_paths_below_the_root_are_told_from_there(tmp_path):
     folder = tmp_path / "runs" / "20260102-030405"
     folder.mkdir(parents=True)
