@@ -420,3 +420,10 @@ def test_evaluator_served_model_with_other_class_ids_is_asked_by_name(
     per_class = verdict["baseline_metrics"]["per_class"]
     assert list(per_class) == list(verdict["metrics"]["per_class"])
     assert max(found["relative_frechet_distance"] for found in per_class.values()) < OTHER_CLASS
+
+
+def test_evaluator_extractor_that_cannot_be_used_raises_one_line(evaluate, models, tmp_path):
+    options = ExtractorOptions(name=str(tmp_path / "nowhere"))
+    with pytest.raises(extractors.ExtractorError, match="nowhere") as raised:
+        evaluate(models["good"], None, extractor=options)
+    assert "\n" not in str(raised.value)

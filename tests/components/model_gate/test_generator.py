@@ -107,3 +107,18 @@ def test_generator_model_of_another_kind_raises(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "b"), {"serving_default": module.__call__})
     with pytest.raises(ModelError, match=r"takes \['x'\] and gives \['y'\]; needed: latent"):
         Generator(str(tmp_path / "b"))
+
+
+def test_generator_calls_the_model_with_batches_of_one_size(tmp_path):
+    class TellsItsBatch(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, name="latent")])
+        def __call__(self, latent):
+            count = tf.shape(latent)[0]
+            return {"image": tf.fill([count, 16, 16, 1], tf.cast(count, tf.uint8))}
+
+    module = TellsItsBatch()
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": module.__call__})
+    generator = Generator(str(tmp_path))
+    alone, many = (generator(latents(IDS[:count], 0, 8), None) for count in (1, 70))
+    assert (len(alone), len(many)) == (1, 70)
+    assert len(np.unique(np.concatenate([alone, many]))) == 1
