@@ -18,7 +18,7 @@ with pytest.MonkeyPatch.context() as patch:  # run from a checkout, but not inst
 
 @pytest.fixture(scope="module")
 def data():
-    return metric_responses.load(None, 400, 1000)
+    return metric_responses.load(None, 300, 1000)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def responses(data, bench):
 
 
 def test_data_are_disjoint(data):
-    assert len(data.real) == len(data.other) == len(data.labels) == 400
-    assert len(data.training) == 997
+    assert len(data.real) == len(data.other) == len(data.labels) == 300
+    assert len(data.training) == 1000
     parts = [{image.tobytes() for image in part} for part in (data.real, data.other, data.training)]
     assert not parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2]
 
