@@ -48,9 +48,10 @@ def make_logarithmic(axis: Axes) -> None:
     axis.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else "")
 
 
-def legend(axis: Axes) -> None:
-    """Adds a legend without a frame."""
-    axis.legend(frameon=False, fontsize=9, labelcolor=TEXT)
+def legend(axis: Axes, above: bool = False) -> None:
+    """Adds a legend without a frame: where there is room, or above the plot."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2} if above else {}
+    axis.legend(frameon=False, fontsize=9, labelcolor=TEXT, **place)
 
 
 def svg(figure: Figure) -> bytes:

@@ -68,7 +68,7 @@ def _plot(runs: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any] | Non
     if len(runs) < 2:
         return None
     name = _COLUMNS[0]
-    figure, axis = plots.axes(width=8.0, height=2.6)
+    figure, axis = plots.axes(width=5.6, height=2.6)
     for pushed, colour, label in ((True, plots.GOOD, "pushed"), (False, plots.BAD, "not pushed")):
         at = [i for i, run in enumerate(runs) if bool(run.get("pushed_version")) == pushed]
         if at:
@@ -86,11 +86,11 @@ def _plot(runs: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any] | Non
     axis.set_xticks([0, len(runs) - 1], [runs[0]["run_id"], runs[-1]["run_id"]])
     axis.set_xlim(-0.5, len(runs) - 0.5)
     axis.set_ylim(bottom=0)
-    axis.set_ylabel(title, fontsize=9)
-    plots.legend(axis)
+    plots.legend(axis, above=True)
     pushed_runs = sum(bool(run.get("pushed_version")) for run in runs)
     first, last = (_cell(run, name) for run in (runs[0], runs[-1]))
     return {
+        "title": title,
         "svg": plots.svg(figure),
         "alt": f"{title} of {len(runs)} runs, {pushed_runs} of them pushed: {first} in the first, "
         f"{last} in the latest",

@@ -231,8 +231,8 @@ def test_render_is_one_accessible_file_that_needs_nothing_else(whole):
         "ffffffffffff",
         "1 executions, 2 artifacts",
         "input: digits",
-        "20260101-000000 served 6 0.200 ± 0.010",
-        "20260102-030405 (this one) refused – 0.300 ± 0.010",
+        "20260101-000000 served 0.200 ± 0.010 – – 6",
+        "20260102-030405 (this one) refused 0.300 ± 0.010 – – –",
     ],
 )
 def test_render_says_what_the_run_did(whole, expected):
