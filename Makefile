@@ -2,7 +2,7 @@
 # ARGS is passed on:   make demo ARGS="--set training.steps=200"
 # PYTHON names the interpreter to make .venv with:   make venv PYTHON=/opt/python3.10/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format smoke bench lock clean scaling invariance crashes
+.PHONY: help venv demo test lint format smoke bench lock clean scaling invariance crashes responses
 
 BIN := .venv/bin
 
@@ -30,7 +30,8 @@ format: venv ## Format the code and fix what can be fixed
 smoke: venv ## Run the pipeline end to end in a few training steps, in a temporary folder
 	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && \
 	$(BIN)/tfx-wgan run digits --root "$$root" --json --set training.steps=20 \
-	    --set evaluation.gate.relative_frechet_distance.bound=1e9 $(ARGS)
+	    --set evaluation.gate.relative_frechet_distance.bound=1e9 \
+	    --set evaluation.gate.coverage.bound=null --set evaluation.gate.diversity.bound=null $(ARGS)
 
 bench: venv ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
@@ -48,6 +49,9 @@ lock: venv ## Resolve locks/ anew from setup.py, keeping pins that still fit (AR
 	@$(BIN)/uv pip compile --quiet --python-version 3.10 \
 	    --python-platform x86_64-manylinux_2_28 --extra test --extra dev --no-emit-index-url \
 	    --custom-compile-command "make lock" --output-file locks/tfx-1.16-py310.txt setup.py $(ARGS)
+
+responses: venv ## Show how every metric answers to images made worse on purpose (docs/metrics.md)
+	@$(BIN)/python -m tools.metric_responses $(ARGS)
 
 clean: ## Remove .venv, caches and build folders (not runs/)
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

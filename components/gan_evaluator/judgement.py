@@ -152,8 +152,10 @@ class Case:
             yield self._unknown("could not be measured")
         elif self.compared is None and rule.tolerance is not None and self.served is not None:
             yield self._unknown("of the served model could not be measured")
-        if any(asked and not judged for asked, judged in self._asked_classes()):
-            yield self._unknown("could not be judged in any class")
+        # A comparison that no class has images enough for is counted in the verdict, not refused:
+        # it is asked for by default, and then of data with few images of each class as well.
+        if rule.class_bound is not None and self.candidate.per_class and not self.measured_classes:
+            yield self._unknown("could not be measured in any class")
 
     def _unknown(self, what: str) -> Failure:
         return Failure("not_measured", f"{self.metric.title} {what}", self.metric.name)

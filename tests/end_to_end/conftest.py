@@ -11,7 +11,7 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-#: Networks and steps small enough for tests, and a bound such a model can meet.
+#: Networks and steps small enough for tests, and bounds that such a model meets.
 TINY = (
     "model.latent_dim=16",
     "model.generator_channels=8",
@@ -22,6 +22,8 @@ TINY = (
     "training.optimizer.critic_learning_rate=1e-3",
     "training.log_every_steps=50",
     "evaluation.gate.relative_frechet_distance.bound=100",
+    "evaluation.gate.coverage.bound=null",
+    "evaluation.gate.diversity.bound=null",
 )
 
 

@@ -11,6 +11,13 @@ from trainer import __main__ as command
 from trainer.options import IMAGE_SIZES, Options, TrainingJob, TrainingOptions
 from trainer.quality import catalogue
 
+NOTHING_ASKED = json.dumps(
+    {
+        name: dict.fromkeys(("bound", "tolerance", "class_bound", "class_tolerance"))
+        for name in catalogue.BY_NAME
+    }
+)
+
 
 def test_load_preset_name_gives_its_values_over_the_defaults():
     loaded = config.load("digits")
@@ -85,7 +92,7 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
         ),
         ("evaluation.gate.coverage=0.3", "evaluation.gate.coverage: got 0.3; allowed: a section"),
         (
-            "evaluation.gate.relative_frechet_distance={bound: null, tolerance: null}",
+            f"evaluation.gate={NOTHING_ASKED}",
             "evaluation.gate: every rule is null, so any model would pass; allowed: at least one",
         ),
         ("evaluation.require=best", "evaluation.require: got 'best'; allowed: not_worse or better"),
@@ -111,7 +118,8 @@ def test_load_options_wrong_together_are_refused():
 
 
 def test_load_require_better_without_a_tolerance_is_refused():
-    wrong = ["evaluation.require=better", "evaluation.gate.relative_frechet_distance.tolerance="]
+    wrong = ["evaluation.require=better"]
+    wrong += [f"evaluation.gate.{name}.tolerance=" for name in catalogue.BY_NAME]
     with pytest.raises(config.ConfigError, match=r"^evaluation\.require: got 'better', but no me"):
         config.load("digits", wrong)
 
@@ -220,7 +228,7 @@ def test_show_gives_every_key_a_meaning():
 
 def test_show_gives_a_rule_one_line_and_its_keys_a_meaning_once():
     text = describe.show(config.Config())
-    assert "    coverage: {bound: null, tolerance: null, class_bound: null, class_" in text
+    assert "    recall: {bound: null, tolerance: null, class_bound: null, class_" in text
     assert text.count("# tolerance: worsening against the served model") == 1
 
 

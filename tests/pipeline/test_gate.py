@@ -62,7 +62,7 @@ def test_gate_options_carry_the_rules_and_survive_json():
         image_size=28,
         channels=1,
         extractor=ExtractorOptions(),
-        gate=GateRules(coverage=GateRule(bound=0.3)),
+        gate=GateRules(coverage=GateRule(bound=0.3, tolerance=0.1)),
         require="better",
         sampled_images=40,
         training_images=50,

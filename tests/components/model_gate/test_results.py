@@ -18,7 +18,7 @@ from components.gan_evaluator.measurements import (
     SliceMetrics,
     Value,
 )
-from components.gan_evaluator.options import GateRules
+from components.gan_evaluator.options import GateRule, GateRules
 from components.gan_evaluator.verdict import decide
 from trainer.quality import catalogue
 
@@ -108,17 +108,15 @@ def test_read_metrics_classes_have_their_names_in_the_order_of_ids(written):
     assert not results.read_metrics(written, "candidate", (), EXTRACTOR, "eval").per_class
 
 
+NOTHING_ASKED = {name: GateRule() for name in GateRules.model_fields}
+
+
 def refused():
     overall = SliceMetrics({"coverage": Value(0.5, 0.25), "recall": Value(0.125)}, 50, 40, 30)
     owl = SliceMetrics({"coverage": Value(0.25)}, 7, 7, 7)
     metrics = ModelMetrics(overall, {"owl": owl}, EXTRACTOR, "eval")
-    rules = GateRules.model_validate(
-        {
-            "relative_frechet_distance": {"bound": None, "tolerance": None},
-            "coverage": {"bound": 0.6, "class_bound": 0.5},
-        }
-    )
-    return decide(metrics, None, rules)
+    asked = NOTHING_ASKED | {"coverage": GateRule(bound=0.6, class_bound=0.5)}
+    return decide(metrics, None, GateRules(**asked))
 
 
 def test_write_verdict_lists_every_failure_in_its_slice_for_tfma(tmp_path):
@@ -143,7 +141,7 @@ def test_write_verdict_lists_every_failure_in_its_slice_for_tfma(tmp_path):
 
 def test_write_verdict_of_models_that_cannot_be_compared_names_no_metric(tmp_path):
     metrics = ModelMetrics(SliceMetrics(), {}, EXTRACTOR, "eval")
-    rules = GateRules.model_validate({"relative_frechet_distance": {"bound": None}})
+    rules = GateRules(**(NOTHING_ASKED | {"coverage": GateRule(tolerance=0.1)}))
     results.write_verdict(str(tmp_path), decide(metrics, None, rules, incomparable="why"), CLASSES)
     found = tfma.load_validation_result(str(tmp_path)).metric_validations_per_slice[0]
     assert [failure.message for failure in found.failures][-1] == "why"

@@ -15,7 +15,7 @@ from components.gan_evaluator.measurements import (
     SliceMetrics,
     Value,
 )
-from components.gan_evaluator.options import GateRules
+from components.gan_evaluator.options import GateRule, GateRules
 from components.gan_evaluator.verdict import decide
 from trainer.quality import catalogue
 
@@ -39,12 +39,9 @@ def model(classes: dict[str, SliceMetrics] | None = None, **values) -> ModelMetr
 
 
 def rules(**by_metric: dict[str, float]) -> GateRules:
-    """Rules, with no default but for what is given; `distance` as above."""
-    nothing = {DISTANCE: {"bound": None, "tolerance": None}}
+    """These rules, and nothing asked of any other metric; `distance` as above."""
     given = {name if name != "distance" else DISTANCE: rule for name, rule in by_metric.items()}
-    return GateRules.model_validate(
-        {**nothing, **given, DISTANCE: {**nothing[DISTANCE], **given.get(DISTANCE, {})}}
-    )
+    return GateRules(**{n: GateRule(**given.get(n, {})) for n in GateRules.model_fields})
 
 
 RULES = rules(distance={"bound": 0.5, "tolerance": 0.1})
@@ -289,20 +286,20 @@ def test_decide_classes_too_small_are_counted_not_judged():
     )
 
 
-def test_decide_no_class_that_can_be_judged_is_refused():
+def test_decide_no_class_that_can_be_measured_for_its_bound_is_refused():
     candidate = model(classes(cat=math.nan, dog=math.nan))
     verdict = decide(candidate, None, CLASS_RULES)
     assert verdict.reason == (
-        "Refused: Coverage could not be judged in any class "
+        "Refused: Coverage could not be measured in any class "
         "(100 examples; 2 of 2 classes too small to be judged)."
     )
 
 
-def test_decide_no_class_that_can_be_compared_is_refused():
-    # That the bound can be judged does not make up for it.
+def test_decide_no_class_that_can_be_compared_is_counted_not_refused():
     unknown = model(classes(cat=Value(0.5, change_error=math.nan)))
     verdict = decide(unknown, unknown, CLASS_RULES)
-    assert verdict.failures[0].kind == "not_measured"
+    assert verdict.blessed
+    assert "1 of 1 classes too small to be judged" in verdict.reason
 
 
 def test_decide_class_that_the_served_model_does_not_know_is_not_compared():
