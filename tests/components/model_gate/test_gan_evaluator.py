@@ -141,6 +141,9 @@ def examples_dirs(tmp_path_factory, digits) -> dict[str, Path]:
     return {path.name: path for path in root.iterdir()}
 
 
+_NOTHING_ASKED = {name: GateRule() for name in GateRules.model_fields}
+
+
 @pytest.fixture(scope="module")
 def evaluate(tmp_path_factory, examples_dirs):
     """Runs the executor: (candidate, served or None, name of examples) -> Evaluated."""
@@ -168,7 +171,7 @@ def evaluate(tmp_path_factory, examples_dirs):
         options = GateOptions(
             image_size=16,
             channels=1,
-            gate=GateRules(relative_frechet_distance=rule),
+            gate=GateRules(**(_NOTHING_ASKED | {"relative_frechet_distance": rule})),
             **options,
         )
         nothing = folder / "nothing"
@@ -360,7 +363,7 @@ def test_evaluator_too_few_examples_is_refused(evaluate, models, examples, count
     found = evaluate(models["good"], None, examples)
     assert not found.blessed
     assert found.verdict["metrics"]["frechet_distance"] is None
-    assert f"could not be measured on {count} examples" in found.verdict["reason"]
+    assert f"could not be measured ({count} examples)" in found.verdict["reason"]
 
 
 @pytest.mark.parametrize("examples", ["labelled", "unlabelled"])
