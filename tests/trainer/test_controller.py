@@ -141,6 +141,7 @@ def _wild(job):
     return _changed(
         job,
         steps=9,
+        seed=1,
         optimizer=OptimizerOptions(generator_learning_rate=0.3),
         checkpoint_every_steps=1,
         keep_checkpoints=2,
