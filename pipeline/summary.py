@@ -47,8 +47,6 @@ def build(
     pushed = _artifact(by_id, "Pusher", "pushed_model")
     blessed = bool(verdict.get("blessed")) and bool(infra.get("blessed"))
     _copy(_file(by_id, "ImageExampleGen", "quarantine", "quarantine.jsonl"), folder)
-    if training:
-        _copy(os.path.join(training["work_dir"], "metrics.jsonl"), folder)
     return {
         "run_id": run_id,
         "status": _status(error, interrupted, verdict, infra, blessed),

@@ -17,6 +17,7 @@ from trainer.monitor import Monitor
 from trainer.options import TrainingJob
 from trainer.progress import Progress, console
 from trainer.publishing import publish
+from trainer.quality.extractors import ExtractorError
 from trainer.state import State
 from trainer.validation import Measurement, Validator, usable
 
@@ -72,7 +73,10 @@ class Training:
             )
         self._validator = None
         if heldout is not None and len(usable(heldout, classes)) > 1 and devices.is_chief:
-            self._validator = Validator(self.state, job.training, heldout, job.extractor)
+            try:
+                self._validator = Validator(self.state, job.training, heldout, job.extractor)
+            except ExtractorError as error:  # its files were there when the job was written
+                raise TrainerError(str(error)) from error
         self._validates = devices.any(self._validator is not None and self._validator.can_measure)
         self._history = History()
         self._checkpoints = Checkpoints(

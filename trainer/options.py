@@ -179,7 +179,7 @@ class TrainingOptions(Options):
     )
     log_every_steps: int = option(50, "distance between two lines of metrics", "steps", ge=1)
     sample_every_steps: int = option(
-        500, "distance between two sample grids in TensorBoard", "steps", ge=1
+        500, "distance between two sample grids, as files and in TensorBoard", "steps", ge=1
     )
     checkpoint_every_steps: int = option(500, "distance between two checkpoints", "steps", ge=1)
     keep_checkpoints: int = option(

@@ -363,6 +363,13 @@ def test_run_model_that_cannot_be_written_is_one_line_and_costs_nothing(job, tmp
     assert _result(job)["steps"] == 6
 
 
+def test_run_extractor_that_is_gone_is_one_line(job, tmp_path):
+    gone = ExtractorOptions(name=str(tmp_path / "gone"))
+    with pytest.raises(TrainerError, match="gone") as caught:
+        controller.run(job.model_copy(update={"extractor": gone}))
+    assert "\n" not in str(caught.value)
+
+
 def test_run_without_held_out_images_says_so_and_exports_the_last(job, capsys):
     controller.run(job.model_copy(update={"eval_files": ()}))
     assert "no held-out images, or all alike: nothing is validated" in capsys.readouterr().err

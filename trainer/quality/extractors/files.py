@@ -46,7 +46,7 @@ def local_sha256(options: ExtractorOptions) -> str | None:
       ExtractorError: a file is missing or cannot be read.
     """
     if options.name == RANDOM:
-        return sha256(str(Path(__file__).with_name("random.py")))
+        return random_sha256()
     path = source(options)
     if path is None or is_remote(path):
         return None
@@ -55,6 +55,15 @@ def local_sha256(options: ExtractorOptions) -> str | None:
     else:
         check_saved_model(options)
     return sha256(path)
+
+
+def random_sha256() -> str:
+    """Hash of the code that decides what the random extractor's features are."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for name in ("grid.py", "images.py", "random.py"):
+        digest.update((here / name).read_bytes())
+    return digest.hexdigest()
 
 
 def check_pin(options: ExtractorOptions, found: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from trainer.quality.extractors import files
 from trainer.quality.extractors.errors import ExtractorError
 from trainer.quality.extractors.grid import on_grid
 from trainer.quality.extractors.images import checked, in_batches
@@ -34,7 +33,7 @@ class RandomExtractor:
     """
 
     name = "random"
-    sha256 = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    sha256 = files.random_sha256()
     dimension = _DIMENSION
 
     def __init__(self, batch_size: int = 64):
