@@ -69,6 +69,7 @@ def test_every_command_does_what_it_says(folder, environment, tiny):
         "run",
         "sample",
         "report",
+        "extractor",
         "config",
         "doctor",
     }
@@ -80,6 +81,8 @@ def test_every_command_does_what_it_says(folder, environment, tiny):
     assert (folder / "runs" / "short" / "serving").exists()
     assert (folder / "runs" / "mine" / "serving").exists()
     assert shown["report runs/digits"].strip().endswith("report.html")
+    assert "served" in shown["report runs/digits --history"]
+    assert "sha256: " in shown["extractor fit digits"]
 
     (alone,) = _commands("trainer")
     short = [setting for setting in tiny if setting.startswith(("model.", "training."))]
