@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.view import util as view_util
 from tfx.components.util import model_utils
 from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact_utils, standard_artifacts
@@ -155,6 +156,7 @@ def evaluate(tmp_path_factory, examples_dirs):
         *,
         bound: float = BOUND,
         tolerance: float = TOLERANCE,
+        class_tolerance: float | None = None,
         metrics: Sequence[str] = FEW,
         beam_args: Sequence[str] = (),
         **options,
@@ -167,7 +169,7 @@ def evaluate(tmp_path_factory, examples_dirs):
         evaluation = artifact(standard_artifacts.ModelEvaluation, folder / "evaluation", 5)
         for made in (blessing, evaluation):
             Path(made.uri).mkdir()
-        rule = GateRule(bound=bound, tolerance=tolerance)
+        rule = GateRule(bound=bound, tolerance=tolerance, class_tolerance=class_tolerance)
         options = GateOptions(
             image_size=16,
             channels=1,
@@ -246,6 +248,16 @@ def test_evaluator_output_is_read_by_tfma(worse_against_good, models):
         value = sliced[()][""][""]["frechet_distance"]["doubleValue"]
         assert value == found.verdict[key]["frechet_distance"]
     assert result.model_location == str(models["good"])
+
+
+def test_evaluator_output_is_what_tfmas_slicing_view_shows(worse_against_good):
+    result = tfma.load_eval_result(str(worse_against_good.folder), model_name=tfma.CANDIDATE_KEY)
+    # What the widget is given; to draw it takes a notebook.
+    column = view_util.get_slicing_config(result.config)["weightedExamplesColumn"]
+    shown = view_util.get_slicing_metrics(result.slicing_metrics, slicing_column="label")
+    assert sorted(row["slice"] for row in shown) == [f"label:{label}" for label in range(10)]
+    counts = [row["metrics"][""][""][column]["doubleValue"] for row in shown]
+    assert sum(counts) == EXAMPLES
 
 
 def test_evaluator_floors_and_copies_come_from_the_training_split(
@@ -337,6 +349,25 @@ def test_evaluator_worse_by_chance_or_within_the_tolerance_is_blessed(
     assert ours["frechet_distance"] > theirs["frechet_distance"]
     assert reason in found.verdict["reason"]
     assert found.blessed
+
+
+def test_evaluator_class_that_got_worse_is_refused_though_the_whole_got_better(
+    evaluate, models, digits, export_model, tmp_path
+):
+    bank = digits.part(0)
+    images = bank.images.copy()
+    sevens, fours = bank.labels == 7, bank.images[bank.labels == 4]
+    images[sevens] = fours[np.arange(sevens.sum()) % len(fours)]
+    forgot = dataclasses.replace(bank, images=images)
+    candidate = export_model(tmp_path / "candidate" / "Format-Serving", forgot)
+    found = evaluate(candidate, models["worse"], bound=5.0, class_tolerance=0.25)
+    ours, theirs = found.verdict["metrics"], found.verdict["baseline_metrics"]
+    assert ours["frechet_distance"] < theirs["frechet_distance"]
+    assert not found.blessed
+    assert [failure["class"] for failure in found.verdict["failures"]] == ["digit 7"]
+    assert "Relative Frechet distance of class 'digit 7'" in found.verdict["reason"]
+    # Nobody asked about classes.
+    assert evaluate(candidate, models["worse"], bound=5.0).blessed
 
 
 def test_evaluator_noise_is_refused_by_the_absolute_bound(evaluate, models):
