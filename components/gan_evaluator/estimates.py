@@ -10,7 +10,7 @@ import numpy as np
 from components.gan_evaluator.features import REAL_KEY, TRAINING_KEY, Group
 from components.gan_evaluator.sample import Sample
 from trainer.quality import catalogue, jackknife
-from trainer.quality.frechet import frechet_distance, relative_frechet_distance
+from trainer.quality.frechet import of_moments
 from trainer.quality.image_set import ImageSet
 from trainer.quality.measures import MEASURES
 from trainer.quality.moments import Moments
@@ -122,11 +122,7 @@ def _floor(measure: str, sample: Sample) -> dict[str, float]:
 
 
 def _frechet(moments: Mapping[str, Moments], name: str) -> dict[str, float]:
-    pair = _moments(moments, REAL_KEY), _moments(moments, name)
-    return {
-        "frechet_distance": frechet_distance(*pair),
-        "relative_frechet_distance": relative_frechet_distance(*pair),
-    }
+    return of_moments(_moments(moments, REAL_KEY), _moments(moments, name))
 
 
 def _moments(moments: Mapping[str, Moments], name: str) -> Moments:

