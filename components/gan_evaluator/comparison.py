@@ -26,7 +26,7 @@ def class_z(classes: int) -> float:
       classes: that are compared, at least 1.
 
     Returns:
-      `Z` for one class, 3.1 for ten, 4.2 for a hundred.
+      `Z` for one class, 3.1 for ten, 4.1 for a hundred.
     """
     freedom = jackknife.GROUPS - 1
     return float(-special.stdtrit(freedom, special.stdtr(freedom, -Z) / classes))

@@ -81,7 +81,12 @@ def decide(
 
     Returns:
       The decision.
+
+    Raises:
+      ValueError: the two were not measured alike, so nothing can be said of their difference.
     """
+    if served is not None:
+        _check_measured_alike(candidate, served)
     cases = [Case(metric, rule, candidate, served) for metric, rule in rules.items()]
     if is_served_already:
         return Verdict(True, _blessing(cases, is_served_already), candidate, served)
@@ -94,6 +99,18 @@ def decide(
         failures.sort(key=lambda failure: failure.severity, reverse=True)
         return Verdict(False, _refusal(failures, cases), candidate, served, tuple(failures))
     return Verdict(True, _blessing(cases), candidate, served)
+
+
+def _check_measured_alike(candidate: ModelMetrics, served: ModelMetrics) -> None:
+    ours, theirs = (
+        f"{found.overall.examples} examples of split {found.split} with extractor "
+        f"{found.extractor.name}, sha256 {found.extractor.sha256}"
+        for found in (candidate, served)
+    )
+    if ours != theirs:
+        raise ValueError(
+            f"candidate measured on {ours}; served model on {theirs}; measure both in one run"
+        )
 
 
 def _not_better(cases: Sequence[Case]) -> Iterator[Failure]:

@@ -48,6 +48,16 @@ def test_diversity_of_one_repeated_vector_equals_the_closed_form():
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_diversity_of_data_with_many_copies_is_measured():
+    # A fifth of the images are blank: 4% of the pairs are copies.
+    real, other = classes(0, 500), classes(1, 500)
+    collapsed = np.resize(other[:5], other.shape)
+    real[::5] = other[1::5] = 0.0
+    assert diversity(real, other) == pytest.approx(1.0, abs=0.1)
+    assert diversity(real, classes(1, 500)) > 1.5
+    assert diversity(real, collapsed) < 0.5
+
+
 def test_diversity_takes_equally_many_of_each():
     real, other = classes(0, 300), classes(1, 900)
     assert diversity(real, other) == diversity(real, other[:300])

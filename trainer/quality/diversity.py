@@ -11,15 +11,16 @@ import numpy as np
 
 from trainer.quality.distances import squared_distances
 
-#: Share of pairs of real images that the kernel takes for alike.
+#: Share of pairs of real images, of those that differ, that the kernel takes for alike.
 _ALIKE = 0.01
 
 
 def diversity(real: np.ndarray, generated: np.ndarray) -> float:
     """Effective number of generated over that of real images, from equally many of each.
 
-    The kernel is Gaussian. Its width is the distance below which 1% of pairs of real images lie:
-    narrow enough to tell a class from another, wide enough that near copies are alike.
+    The kernel is Gaussian. Its width is the distance below which 1% of pairs of real images lie,
+    copies left out: narrow enough to tell a class from another, wide enough that near copies are
+    alike.
 
     Args:
       real: float32 [N, D].
@@ -33,10 +34,11 @@ def diversity(real: np.ndarray, generated: np.ndarray) -> float:
     if count < 2:
         return float("nan")
     among_real, among_generated = _squares(real[:count]), _squares(generated[:count])
-    alike = count + round(_ALIKE * count * (count - 1))  # after the zeros of the diagonal
-    width = np.partition(among_real, alike, axis=None)[alike]
-    if not width > 0.0:
+    apart = among_real[among_real > 0.0]  # data may hold copies, by the hundred blank ones
+    if not len(apart):
         return float("nan")
+    alike = round(_ALIKE * len(apart))
+    width = np.partition(apart, alike)[alike]
     return _mean_square(among_real, width) / _mean_square(among_generated, width)
 
 

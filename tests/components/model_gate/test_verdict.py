@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -362,6 +363,21 @@ def test_decide_served_already_that_could_not_be_measured_keeps_its_blessing():
     verdict = decide(nothing, nothing, RULES, is_served_already=True)
     assert verdict.blessed
     assert "Relative Frechet distance not measured (0 examples)" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"extractor": dataclasses.replace(EXTRACTOR, sha256="cd" * 32)},
+        {"extractor": dataclasses.replace(EXTRACTOR, name="inception")},
+        {"split": "train"},
+        {"overall": measured(99, distance=0.1)},
+    ],
+)
+def test_decide_models_that_were_not_measured_alike_raises(other):
+    served = model(distance=0.1)
+    with pytest.raises(ValueError, match="measure both in one run"):
+        decide(served, dataclasses.replace(served, **other), RULES)
 
 
 def test_decide_served_model_not_comparable_is_refused():

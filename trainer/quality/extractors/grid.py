@@ -32,6 +32,7 @@ def step_for(features: np.ndarray) -> float:
     Args:
       features: [N, D], a sample; finite, and not all zero.
 
+    Returns:
       A power of two.
     """
     scale = np.sqrt(np.max(np.mean(np.square(features, dtype=np.float64), axis=0)))
