@@ -19,6 +19,8 @@ from trainer.quality.memorisation import near_quantile
 PICTURES_FILE = "pictures.npz"
 #: How many held-out examples are shown, and how many samples beside the nearest training image.
 _SHOWN, _CLOSEST = 64, 16
+#: Held-out images, at most, that tell how near to a training image is near.
+_COMPARED = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Pictures:
       closest: uint8 [T, H, W, C], those samples.
       closest_hashes: uint64 [T], hashes of the examples that they were made for.
       training: uint64 [T], hashes of the training images.
-      nearest: float32 [N], distances of all held-out images to the nearest training image.
+      compared: uint64 [N], hashes of the held-out images whose distances are in `nearest`.
+      nearest: float32 [N], of theirs to the nearest training image.
     """
 
     hashes: np.ndarray
@@ -45,6 +48,7 @@ class Pictures:
     closest: np.ndarray
     closest_hashes: np.ndarray
     training: np.ndarray
+    compared: np.ndarray
     nearest: np.ndarray
 
     @classmethod
@@ -68,16 +72,17 @@ class Pictures:
             are no training images.
         """
         real, generated = images
-        compared = np.s_[: 0 if training is None else None]
+        found = np.s_[: 0 if training is None else None]
         everything = cls(
             hashes,
             np.maximum(labels, -1),
             real,
             generated,
-            nearest[1][compared],
-            generated[compared],
-            hashes[compared],
+            nearest[1][found],
+            generated[found],
+            hashes[found],
             np.zeros(0, np.uint64) if training is None else training,
+            hashes,
             nearest[0],
         )
         return everything._picked()
@@ -86,6 +91,7 @@ class Pictures:
         shown = np.argsort(self.hashes, kind="stable")[:_SHOWN]
         # Two samples may be as near as each other: copies.
         near = np.lexsort((self.closest_hashes, self.distances))[:_CLOSEST]
+        compared = np.argsort(self.compared, kind="stable")[:_COMPARED]
         return Pictures(
             self.hashes[shown],
             self.labels[shown],
@@ -95,7 +101,8 @@ class Pictures:
             self.closest[near],
             self.closest_hashes[near],
             self.training[near],
-            self.nearest,
+            self.compared[compared],
+            self.nearest[compared],
         )
 
     @classmethod
