@@ -48,7 +48,7 @@ class Generator:
 
         Raises:
           ModelError: where it cannot be loaded, or lacks the signature, an input, an output or
-            its class names.
+            its class names, or makes something else than uint8 images of one size.
         """
         try:
             self._model = tf.saved_model.load(model_dir)  # keeps the variables alive
@@ -65,11 +65,23 @@ class Generator:
                 f"model {model_dir}: {SIGNATURE} takes {sorted(inputs)} and gives "
                 f"{sorted(outputs)}; needed: latent, and image"
             )
+        latent, image = inputs["latent"], outputs["image"]
+        shapes = latent.shape[1:], image.shape[1:]
+        if image.dtype != tf.uint8 or [shape.rank for shape in shapes] != [1, 3]:
+            raise ModelError(
+                f"model {model_dir}: {SIGNATURE} makes {image.dtype.name} {image.shape} of "
+                f"{latent.shape}; needed: uint8 [N, H, W, C] of [N, D]"
+            )
+        if not all(shape.is_fully_defined() for shape in shapes):
+            raise ModelError(
+                f"model {model_dir}: {SIGNATURE} makes {image.shape} of {latent.shape}, of no "
+                "fixed size; export it anew"
+            )
         self.traits = ModelTraits(
-            latent_dim=int(inputs["latent"].shape[-1]),
+            latent_dim=int(latent.shape[-1]),
             conditional="label" in inputs,
             class_names=class_names.read(model_dir),
-            image_shape=tuple(outputs["image"].shape.as_list()[1:]),
+            image_shape=tuple(image.shape.as_list()[1:]),
         )
         if self.traits.conditional and not self.traits.class_names:
             raise ModelError(

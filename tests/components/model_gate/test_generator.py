@@ -109,6 +109,29 @@ def test_generator_model_of_another_kind_raises(tmp_path):
         Generator(str(tmp_path / "b"))
 
 
+@pytest.mark.parametrize(
+    ("latent", "image", "what"),
+    [
+        ([None, 8], tf.zeros([2, 16, 16, 1]), r"makes float32 \(2, 16, 16, 1\) of \(None, 8\)"),
+        ([None, 8], tf.zeros([2, 256], tf.uint8), r"makes uint8 \(2, 256\)"),
+        ([None], tf.zeros([2, 16, 16, 1], tf.uint8), r"of \(None,\); needed"),
+        ([None, None], tf.zeros([2, 16, 16, 1], tf.uint8), "of no fixed size"),
+        (None, tf.zeros([2, 16, 16, 1], tf.uint8), "of <unknown>; needed"),
+    ],
+)
+def test_generator_model_of_other_shapes_or_types_raises_one_line(tmp_path, latent, image, what):
+    class Makes(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec(latent, tf.float32, name="latent")])
+        def __call__(self, latent):
+            return {"image": image}
+
+    module = Makes()
+    tf.saved_model.save(module, str(tmp_path), {"serving_default": module.__call__})
+    with pytest.raises(ModelError, match=what) as raised:
+        Generator(str(tmp_path))
+    assert "\n" not in str(raised.value)
+
+
 def test_generator_calls_the_model_with_batches_of_one_size(tmp_path):
     class TellsItsBatch(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, name="latent")])
