@@ -69,6 +69,12 @@ class _Comparison:
         extractor = extractors.create(options.extractor)
         self._extractor = ExtractorIdentity(extractor.name, extractor.sha256, extractor.dimension)
         self._candidate = Generator(candidate_dir).traits
+        wanted = (options.image_size, options.image_size, options.channels)
+        if self._candidate.image_shape != wanted:
+            raise ModelError(
+                f"model {candidate_dir}: makes images of {list(self._candidate.image_shape)}, but "
+                f"the held-out ones are {list(wanted)}; train it on images of that size"
+            )
         self._served: ModelTraits | None = None
         self._is_served = False
         self._incomparable: str | None = None

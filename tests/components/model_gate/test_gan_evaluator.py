@@ -21,7 +21,7 @@ from tfx.utils import proto_utils
 
 from components.gan_evaluator import executor
 from components.gan_evaluator.examples import example_hashes
-from components.gan_evaluator.generator import Generator, latents
+from components.gan_evaluator.generator import Generator, ModelError, latents
 from components.gan_evaluator.options import GateOptions, GateRule, GateRules
 from pipeline import gate
 from pipeline.config import Config
@@ -428,6 +428,15 @@ def test_evaluator_served_model_of_other_images_is_refused(
     assert "makes images of [8, 8, 1], this one of [16, 16, 1]" in found.verdict["reason"]
     assert found.verdict["baseline_metrics"] is None
     assert found.verdict["metrics"]["examples"] == EXAMPLES
+
+
+def test_evaluator_candidate_of_other_images_than_held_out_raises(
+    evaluate, digits, export_model, tmp_path
+):
+    small = dataclasses.replace(digits, images=digits.images[:, ::2, ::2])
+    candidate = export_model(tmp_path / "candidate" / "Format-Serving", small)
+    with pytest.raises(ModelError, match=r"\[8, 8, 1\], but the held-out ones are \[16, 16, 1\]"):
+        evaluate(candidate, None)
 
 
 def test_evaluator_served_model_that_cannot_be_loaded_is_named_and_refused(
