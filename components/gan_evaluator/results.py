@@ -89,6 +89,8 @@ def properties(verdict: Verdict) -> dict[str, str | int | float]:
         "extractor_sha256": found.extractor.sha256,
         "split": found.split,
         "examples": found.overall.examples,
+        "sampled": found.overall.sampled,
+        "training": found.overall.training,
     }
     for metric in catalogue.METRICS:
         value = found.overall[metric.name]

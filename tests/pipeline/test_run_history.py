@@ -18,11 +18,12 @@ from components.gan_evaluator.measurements import (
     SliceMetrics,
     Value,
 )
-from components.gan_evaluator.options import GateRules
+from components.gan_evaluator.options import GateRule, GateRules
 from components.gan_evaluator.verdict import decide
 from pipeline import cli, history, history_table, lineage, local
 
-RULES = GateRules.model_validate({"relative_frechet_distance": {"bound": 0.5}})
+NOTHING_ASKED = {name: GateRule() for name in GateRules.model_fields}
+RULES = GateRules(**(NOTHING_ASKED | {"relative_frechet_distance": GateRule(bound=0.5)}))
 
 
 @component
@@ -163,8 +164,8 @@ def test_runs_of_an_empty_root_are_none(tmp_path):
 
 def test_lines_mark_numbers_of_other_features(runs):
     table = history_table.lines(list(runs.values()))
-    assert table[2] == "run-1  served       7        0.2500 ± 0.0156*  -          -       -"
-    assert table[5] == "run-4  refused      -        0.1250 ± 0.0156   -          -       -"
+    assert table[2] == "run-1  served       7        0.2500 ± 0.0156*  -         -          -"
+    assert table[5] == "run-4  refused      -        0.1250 ± 0.0156   -         -          -"
     assert table[-1].startswith("* measured with other features than the last run")
     assert len(table) == 2 + len(runs) + 1
     same = [runs["run-3"], runs["run-4"]]

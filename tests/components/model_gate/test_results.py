@@ -163,8 +163,12 @@ def test_describe_artifact_keeps_what_runs_are_compared_by():
     assert artifact.get_string_custom_property("extractor_sha256") == EXTRACTOR.sha256
     assert artifact.get_string_custom_property("reason") == verdict.reason
     assert artifact.get_int_custom_property("blessed") == 0
-    assert artifact.get_int_custom_property("examples") == 50
+    counts = [
+        artifact.get_int_custom_property(name) for name in ("examples", "sampled", "training")
+    ]
+    assert counts == [50, 40, 30]
     assert set(results.properties(verdict)) == {
-        *("blessed", "reason", "extractor", "extractor_sha256", "split", "examples"),
+        *("blessed", "reason", "extractor", "extractor_sha256", "split"),
+        *("examples", "sampled", "training"),
         *("coverage", "coverage_error", "recall"),
     }
