@@ -108,6 +108,9 @@ def from_extracts(extracts: tfma.types.Extracts, model_names: Sequence[str]) -> 
       extracts: see the module; what is missing but the features is NaN, and hashes are made of
         the features.
       model_names: the models to look for; '' for one alone.
+
+    Raises:
+      ValueError: the parts of a group are not of equally many images.
     """
     features = extracts.get(tfma.FEATURES_KEY) or {}
     predictions = extracts.get(tfma.PREDICTIONS_KEY)
@@ -122,8 +125,22 @@ def from_extracts(extracts: tfma.types.Extracts, model_names: Sequence[str]) -> 
         if name == REAL_KEY:
             for model in model_names:
                 sets[model] = _predicted(predictions[model] if model else predictions)
-        groups.append(Group(_hashes(features.get(_HASHES[name]), images.features), sets))
+        group = Group(_hashes(features.get(_HASHES[name]), images.features), sets)
+        _check_rows(group)
+        groups.append(group)
     return groups
+
+
+def _check_rows(group: Group) -> None:
+    counts = {"hash": len(group)}
+    for name, images in group.sets.items():
+        for field in dataclasses.fields(images):
+            counts[f"{name} {field.name}".strip()] = len(getattr(images, field.name))
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            f"extract: got numbers of images {counts}; allowed: the same, since row i of each is "
+            "of example i"
+        )
 
 
 def _predicted(prediction: Any) -> ImageSet:

@@ -294,6 +294,15 @@ def test_metrics_of_single_images_with_nothing_but_features(tmp_path, held_out):
     assert not {"memorisation", "sliced_wasserstein_distance", "recall_floor"} & measured
 
 
+@pytest.mark.parametrize("name", ["features", "projections", "nearest"])
+def test_extract_whose_parts_are_not_of_equally_many_images_raises(held_out, name):
+    extract = features.to_extracts(held_out.take(np.arange(9)), 0)
+    assert [len(group) for group in features.from_extracts(extract, ["a", "b"])] == [9]
+    extract["predictions"]["b"][name] = extract["predictions"]["b"][name][1:]
+    with pytest.raises(ValueError, match=f"'b {name}': 8"):
+        features.from_extracts(extract, ["a", "b"])
+
+
 def test_metrics_of_training_images_alone_are_not_measured(tmp_path, training):
     found = evaluated(tmp_path, config_of(""), [features.to_extracts(training, 3)])[""][()]
     assert (found["example_count"], found["training_count"]) == (0, 300)
