@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 import tensorflow_model_analysis as tfma
 
-from components.gan_evaluator import held_out, training
+from components.gan_evaluator import held_out, metrics, training
 from components.gan_evaluator.examples import CountExamples, ReadExamples
 from components.gan_evaluator.features import LABEL_KEY
 from components.gan_evaluator.held_out import EmbedHeldOut
@@ -41,6 +41,7 @@ def measure(
     """
     shape = (options.image_size, options.image_size, options.channels)
     by_label = any(LABEL_KEY in spec.feature_keys for spec in eval_config.slicing_specs)
+    sampled_images = metrics.sampled_images(eval_config)
     counts = {
         "available": pipeline | "CountTraining" >> CountExamples(training_files),
         "held_out": pipeline | "CountHeldOut" >> CountExamples(held_out_files),
@@ -50,7 +51,7 @@ def measure(
         | "ReadTraining" >> ReadExamples(training_files, shape)
         | "EmbedTraining"
         >> beam.ParDo(
-            EmbedTraining(options, by_label),
+            EmbedTraining(options, by_label, sampled_images),
             **{name: beam.pvalue.AsSingleton(count) for name, count in counts.items()},
         ).with_outputs(training.REFERENCE, main=training.EXTRACTS)
     )
@@ -60,7 +61,9 @@ def measure(
         | "ReadHeldOut" >> ReadExamples(held_out_files, shape)
         | "EmbedHeldOut"
         >> beam.ParDo(
-            EmbedHeldOut(model_dirs, options, by_label), beam.pvalue.AsSingleton(reference)
+            EmbedHeldOut(model_dirs, options, by_label, sampled_images),
+            reference=beam.pvalue.AsSingleton(reference),
+            counts=beam.pvalue.AsSingleton(counts["held_out"]),
         ).with_outputs(held_out.PICTURES, main=held_out.EXTRACTS)
     )
     _ = (

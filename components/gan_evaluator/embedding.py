@@ -34,23 +34,30 @@ class Reference:
 
 
 def embed(
-    extract: extractors.Extractor, images: np.ndarray, reference: Reference | None
+    extract: extractors.Extractor,
+    images: np.ndarray,
+    sampled: np.ndarray,
+    reference: Reference | None,
 ) -> tuple[ImageSet, np.ndarray]:
     """What metrics see of images.
 
     Args:
       extract: of features.
       images: uint8 [N, H, W, C].
+      sampled: bool [N], whether an image can be in a sample; of the others there is nothing but
+        features, all else is NaN.
       reference: training images; where there are none, distances to the nearest are NaN.
 
     Returns:
       The set, and the place int64 [N] of the nearest training image in `reference`.
     """
-    found = extract(images)
+    features = extract(images)
+    projections = np.full((len(images), sliced.DIRECTIONS), np.nan, np.float32)
+    projections[sampled] = sliced.project(images[sampled])
     nearest, places = np.full(len(images), np.nan, np.float32), np.zeros(len(images), np.int64)
     if reference:
-        nearest, places = nearest_distances(found, reference.features)
-    return ImageSet(found, sliced.project(images), nearest), places
+        nearest[sampled], places[sampled] = nearest_distances(features[sampled], reference.features)
+    return ImageSet(features, projections, nearest), places
 
 
 def extracts(group: Group, labels: np.ndarray, by_label: bool) -> Iterator[tfma.types.Extracts]:

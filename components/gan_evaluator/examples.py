@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
-import tensorflow as tf
 from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
@@ -65,6 +66,38 @@ def chosen(hashes: np.ndarray, wanted: int, available: int) -> np.ndarray:
     return hashes < np.uint64(wanted * 2**64 // available)
 
 
+def may_be_sampled(
+    hashes: np.ndarray,
+    labels: np.ndarray,
+    counts: Mapping[int, int],
+    limit: int,
+    *,
+    by_label: bool,
+) -> np.ndarray:
+    """Tells which examples can be among those with the lowest hashes of any slice.
+
+    The others need no more than their features: what only sampled images are asked for costs as
+    much as these.
+
+    Args:
+      hashes: uint64 [N], of some examples, in the order that samples are taken in.
+      labels: int64 [N].
+      counts: how many examples there are in all, by label.
+      limit: size of a sample.
+      by_label: whether there are slices by label.
+
+    Returns:
+      bool [N]: all of the lowest and some more, so many that too few would be a wonder.
+    """
+    wanted = limit + 10 * math.isqrt(limit) + 10  # ten standard deviations
+    found = chosen(hashes, wanted, sum(counts.values()))
+    if by_label:
+        for label in np.unique(labels):
+            rows = labels == label
+            found[rows] |= chosen(hashes[rows], wanted, counts[int(label)])
+    return found
+
+
 class ReadExamples(beam.PTransform):
     """File names to `records.Part`s: ids, pixels and labels of some examples each."""
 
@@ -84,15 +117,15 @@ class ReadExamples(beam.PTransform):
 
 
 class CountExamples(beam.PTransform):
-    """Counts the examples of files without looking into them."""
+    """Counts the examples of files without looking at their images."""
 
     def __init__(self, files: Sequence[str]):
         super().__init__()
         self._files = list(files)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """One whole number."""
-        return begin | beam.Create(self._files) | beam.Map(_count) | beam.CombineGlobally(sum)
+        """One mapping: how many there are by label."""
+        return begin | beam.Create(self._files) | beam.Map(_count) | beam.CombineGlobally(_sum)
 
 
 class _ReadFiles(beam.DoFn):
@@ -104,6 +137,12 @@ class _ReadFiles(beam.DoFn):
         yield from records.read(records.Files(files, files), self._image_shape, labelled=True)
 
 
-def _count(file: str) -> int:
-    serialized = tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "")
-    return sum(len(batch) for batch in serialized.batch(1024).as_numpy_iterator())
+def _count(file: str) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for labels in records.labels(records.Files((file,), (file,))):
+        counts.update(labels.tolist())
+    return counts
+
+
+def _sum(counts: Iterable[Counter[int]]) -> Counter[int]:
+    return sum(counts, Counter())

@@ -12,7 +12,7 @@ from apache_beam.utils import shared
 
 from components.gan_evaluator import embedding
 from components.gan_evaluator.embedding import Reference
-from components.gan_evaluator.examples import example_hashes
+from components.gan_evaluator.examples import example_hashes, may_be_sampled
 from components.gan_evaluator.features import REAL_KEY, Group
 from components.gan_evaluator.generator import Generator, labels_for, latents
 from components.gan_evaluator.options import GateOptions
@@ -30,14 +30,22 @@ class EmbedHeldOut(beam.DoFn):
     The latent of an image depends on the example alone.
     """
 
-    def __init__(self, model_dirs: Mapping[str, str], options: GateOptions, by_label: bool):
+    def __init__(
+        self,
+        model_dirs: Mapping[str, str],
+        options: GateOptions,
+        by_label: bool,
+        sampled_images: int,
+    ):
         """Remembers what to load.
 
         Args:
           model_dirs: SavedModels by TFMA's names of the models, the candidate first.
           options: sizes, extractor, seed.
           by_label: whether there are slices by label.
+          sampled_images: size of the samples that metrics take.
         """
+        self._sampled_images = sampled_images
         self._model_dirs = dict(model_dirs)
         self._options = options
         self._by_label = by_label
@@ -57,16 +65,22 @@ class EmbedHeldOut(beam.DoFn):
         known = [generator.traits.class_names for generator in self._generators.values()]
         self._class_names = next(filter(None, known), ())
 
-    def process(self, part: records.Part, reference: Reference) -> Iterator[Any]:
-        """Embeds some examples."""
+    def process(
+        self, part: records.Part, reference: Reference, counts: Mapping[int, int]
+    ) -> Iterator[Any]:
+        """Embeds some examples; `counts` is how many there are in all, by label."""
         ids = list(part.ids)
+        hashes = example_hashes(ids, "sample")
+        sampled = may_be_sampled(
+            hashes, part.labels, counts, self._sampled_images, by_label=self._by_label
+        )
         images = {REAL_KEY: embedding.pixels(part, self._options)}
         for name, generator in self._generators.items():
             images[name] = self._generated(generator, ids, part.labels)
         sets, closest = {}, {}
         for name, found in images.items():
-            sets[name], closest[name] = embedding.embed(self._extract, found, reference)
-        group = Group(example_hashes(ids, "sample"), sets)
+            sets[name], closest[name] = embedding.embed(self._extract, found, sampled, reference)
+        group = Group(hashes, sets)
         yield from embedding.extracts(group, part.labels, self._by_label)
         candidate = next(iter(self._generators))
         pictures = Pictures.of(

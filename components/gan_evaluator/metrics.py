@@ -13,6 +13,7 @@ whose images are made for the same examples). NaN: cannot be measured.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tensorflow_model_analysis as tfma
@@ -200,6 +201,13 @@ def _estimate(name: str) -> _Estimate:
             models, estimates.counts(moments, sample)
         )
     return lambda _, sample, models, baseline: estimates.sampled(name, sample, models, baseline)
+
+
+def sampled_images(eval_config: tfma.EvalConfig) -> int:
+    """Size of the largest sample that any metric of a configuration takes."""
+    configs = [metric.config for spec in eval_config.metrics_specs for metric in spec.metrics]
+    given = [json.loads(config or "{}").get("sampled_images", SAMPLED_IMAGES) for config in configs]
+    return max(given, default=SAMPLED_IMAGES)
 
 
 def _baseline(eval_config: tfma.EvalConfig | None, models: Sequence[str]) -> str | None:

@@ -67,23 +67,24 @@ class Pictures:
           hashes: uint64 [N], an order of the examples.
           labels: int64 [N].
           images: real ones and those made for them, uint8 [N, H, W, C] each.
-          nearest: their distances to the nearest training image, float32 [N] each.
+          nearest: their distances to the nearest training image, float32 [N] each; NaN for
+            what was not looked for.
           training: uint64 [N], hashes of the training images nearest to the samples; None: there
             are no training images.
         """
         real, generated = images
-        found = np.s_[: 0 if training is None else None]
+        looked_for = np.isfinite(nearest[1]) & (training is not None)
         everything = cls(
             hashes,
             np.maximum(labels, -1),
             real,
             generated,
-            nearest[1][found],
-            generated[found],
-            hashes[found],
-            np.zeros(0, np.uint64) if training is None else training,
-            hashes,
-            nearest[0],
+            nearest[1][looked_for],
+            generated[looked_for],
+            hashes[looked_for],
+            np.zeros(0, np.uint64) if training is None else training[looked_for],
+            hashes[np.isfinite(nearest[0])],
+            nearest[0][np.isfinite(nearest[0])],
         )
         return everything._picked()
 

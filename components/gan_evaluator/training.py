@@ -7,7 +7,7 @@ holds more images than asked for, whatever the size of the split.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -16,7 +16,7 @@ from apache_beam.utils import shared
 
 from components.gan_evaluator import embedding
 from components.gan_evaluator.embedding import Reference
-from components.gan_evaluator.examples import chosen, example_hashes
+from components.gan_evaluator.examples import chosen, example_hashes, may_be_sampled
 from components.gan_evaluator.features import TRAINING_KEY, Group
 from components.gan_evaluator.options import GateOptions
 from trainer import records
@@ -39,15 +39,17 @@ class EmbedTraining(beam.DoFn):
     For the floor, about as many images as are held out.
     """
 
-    def __init__(self, options: GateOptions, by_label: bool):
+    def __init__(self, options: GateOptions, by_label: bool, sampled_images: int):
         """Remembers what to load.
 
         Args:
           options: sizes, extractor, how many images the reference has.
           by_label: whether there are slices by label.
+          sampled_images: size of the samples that metrics take.
         """
         self._options = options
         self._by_label = by_label
+        self._sampled_images = sampled_images
         self._extractor = shared.Shared()
 
     def setup(self) -> None:
@@ -56,16 +58,22 @@ class EmbedTraining(beam.DoFn):
             functools.partial(extractors.create, self._options.extractor)
         )
 
-    def process(self, part: records.Part, available: int, held_out: int) -> Iterator[Any]:
-        """Embeds what was chosen of some examples."""
+    def process(
+        self, part: records.Part, available: Mapping[int, int], held_out: Mapping[int, int]
+    ) -> Iterator[Any]:
+        """Embeds what was chosen of some examples; how many there are of each is by label."""
+        total = sum(available.values())
         hashes = reference_hashes(part.ids), example_hashes(part.ids, "floor")
-        in_reference = chosen(hashes[0], self._options.training_images, available)
-        in_floor = chosen(hashes[1], held_out, available)
+        in_reference = chosen(hashes[0], self._options.training_images, total)
+        in_floor = chosen(hashes[1], sum(held_out.values()), total)
+        sampled = in_floor & may_be_sampled(
+            hashes[1], part.labels, available, self._sampled_images, by_label=self._by_label
+        )
         rows = np.flatnonzero(in_reference | in_floor)
         if not len(rows):
             return
         images, _ = embedding.embed(
-            self._extract, embedding.pixels(part, self._options)[rows], None
+            self._extract, embedding.pixels(part, self._options)[rows], sampled[rows], None
         )
         kept = in_reference[rows]
         reference = Reference(hashes[0][rows][kept], images.features[kept])

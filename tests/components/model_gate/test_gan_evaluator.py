@@ -26,7 +26,7 @@ from components.gan_evaluator.options import GateOptions, GateRule, GateRules
 from pipeline import gate
 from pipeline.config import Config
 from trainer.options import ExtractorOptions
-from trainer.quality import extractors
+from trainer.quality import extractors, sliced
 from trainer.quality.frechet import frechet_distance, relative_frechet_distance
 from trainer.quality.moments import Moments
 
@@ -108,14 +108,17 @@ OTHERS = (
 )
 
 
-def eval_config(names: Sequence[str]) -> tfma.EvalConfig:
+def eval_config(names: Sequence[str], sampled_images: int | None = None) -> tfma.EvalConfig:
     """The pipeline's, with these metrics."""
+    settings = json.dumps({"sampled_images": sampled_images} if sampled_images else {})
     module = "components.gan_evaluator.metrics"
     config = gate.eval_config(Config())
     del config.metrics_specs[:]
     config.metrics_specs.append(
         tfma.MetricsSpec(
-            metrics=[tfma.MetricConfig(class_name=name, module=module) for name in names]
+            metrics=[
+                tfma.MetricConfig(class_name=name, module=module, config=settings) for name in names
+            ]
         )
     )
     return config
@@ -158,6 +161,7 @@ def evaluate(tmp_path_factory, examples_dirs):
         tolerance: float = TOLERANCE,
         class_tolerance: float | None = None,
         metrics: Sequence[str] = FEW,
+        metric_sample: int | None = None,
         beam_args: Sequence[str] = (),
         **options,
     ):
@@ -190,7 +194,7 @@ def evaluate(tmp_path_factory, examples_dirs):
             },
             {"evaluation": [evaluation], "blessing": [blessing]},
             {
-                "eval_config": proto_utils.proto_to_json(eval_config(metrics)),
+                "eval_config": proto_utils.proto_to_json(eval_config(metrics, metric_sample)),
                 "options": options.model_dump_json(),
             },
         )
@@ -278,6 +282,26 @@ def test_evaluator_floors_and_copies_come_from_the_training_split(
     assert set(numbers["floors"].values()) == {None}
     assert numbers["memorisation"] is None
     assert numbers["coverage"] > 0.5
+
+
+def test_evaluator_sample_of_few_images_is_measured_in_every_slice(evaluate, models, digits):
+    limit = 20
+    names = ("ImageCount", "FrechetDistance", "RelativeFrechetDistance", *OTHERS)
+    found = evaluate(models["worse"], None, bound=5.0, metrics=names, metric_sample=limit)
+    stated = found.verdict["metrics"]
+    for numbers in (stated, *stated["per_class"].values()):
+        assert numbers["sampled"] == limit
+        for name in ("memorisation", "sliced_wasserstein_distance", "coverage"):
+            assert numbers[name] is not None
+            assert numbers["floors"][name] is not None
+    held_out = digits.part(1).part(0)
+    ids = [example_id(index) for index in range(EXAMPLES)]
+    rows = np.argsort(example_hashes(ids, "sample"))[:limit]
+    made = Generator(str(models["worse"]))(latents(ids, 0, 8), held_out.labels)
+    expected = sliced.sliced_wasserstein_distance(
+        sliced.project(held_out.images[rows]), sliced.project(made[rows])
+    )
+    assert stated["sliced_wasserstein_distance"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_evaluator_pictures_are_of_the_same_examples_and_the_nearest_copies(
