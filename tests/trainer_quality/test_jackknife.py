@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from trainer.quality.extractors.grid import on_grid
 from trainer.quality.image_set import ImageSet
 from trainer.quality.jackknife import replicates, standard_error
 from trainer.quality.measures import MEASURES
@@ -76,6 +77,44 @@ def test_replicates_leave_one_group_out_of_both_sides():
     assert found["real"].tolist() == [12.0, 10.0, 8.0]
     assert found["generated"].tolist() == [120.0, 160.0, 140.0]
     assert found["real"].dtype == np.float64
+
+
+@pytest.mark.parametrize("group", ["kernel", "neighbours", "diversity"])
+@pytest.mark.parametrize(("n", "m"), [(100, 100), (107, 150), (150, 107), (20, 20)])
+def test_replicates_of_pairs_equal_the_measure_of_the_images_that_are_left(group, n, m):
+    random = np.random.default_rng(11)
+    real, generated = images(random, n), images(random, m, 0.3)
+    for side in (real, generated):  # as extractors give them: products are exact
+        side.features[:] = on_grid(side.features)
+    # Copies: within a set, across groups, and from one set to the other.
+    real.features[5:9] = real.features[3]
+    generated.features[10:16] = real.features[3]
+    found = replicates(MEASURES[group], real, generated)
+    assert found
+    left = [[np.arange(count) % 20 != i for count in (n, m)] for i in range(20)]
+    direct = [MEASURES[group](real.take(rows), generated.take(others)) for rows, others in left]
+    for name, values in found.items():
+        expected = [each[name] for each in direct]
+        np.testing.assert_allclose(
+            values, expected, rtol=0.0 if group == "neighbours" else 1e-12, err_msg=name
+        )
+        assert len(set(expected)) > 1 or n == 20
+
+
+def test_replicates_of_pairs_give_no_deviation_over_subsets():
+    random = np.random.default_rng(0)
+    assert set(replicates(MEASURES["kernel"], images(random, 30), images(random, 30))) == {
+        "kernel_distance"
+    }
+
+
+@pytest.mark.parametrize("group", ["kernel", "neighbours", "diversity"])
+def test_replicates_of_pairs_only_those_with_an_image_that_is_not_finite_are_nan(group):
+    random = np.random.default_rng(0)
+    real, generated = images(random, 60), images(random, 60)
+    generated.features[23] = np.nan
+    for values in replicates(MEASURES[group], real, generated).values():
+        assert np.flatnonzero(np.isfinite(values)).tolist() == [3]
 
 
 def test_standard_error_of_a_mean_equals_the_textbook():

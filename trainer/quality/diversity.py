@@ -31,24 +31,57 @@ def diversity(real: np.ndarray, generated: np.ndarray) -> float:
       images that are all alike.
     """
     count = min(len(real), len(generated))
-    if count < 2:
-        return float("nan")
-    among_real, among_generated = _squares(real[:count]), _squares(generated[:count])
-    apart = among_real[among_real > 0.0]  # data may hold copies, by the hundred blank ones
-    if not len(apart):
-        return float("nan")
-    alike = round(_ALIKE * len(apart))
-    width = np.partition(apart, alike)[alike]
-    return _mean_square(among_real, width) / _mean_square(among_generated, width)
+    every = np.ones(count, bool)
+    return Pairs(real[:count], generated[:count]).diversity(every, every)
 
 
-def _squares(vectors: np.ndarray) -> np.ndarray:
-    """Float32 [N, N], 0 on the diagonal."""
-    squares = squared_distances(vectors, vectors).astype(np.float32)
-    np.fill_diagonal(squares, 0.0)
-    return squares
+class Pairs:
+    """The distances of all pairs of vectors: what tells the diversity of any of their rows."""
+
+    def __init__(self, real: np.ndarray, generated: np.ndarray) -> None:
+        """Computes the distances.
+
+        Args:
+          real: float32 [N, D].
+          generated: float32 [M, D].
+        """
+        self._among_real, self._among_generated = _Distances(real), _Distances(generated)
+
+    def diversity(self, real_rows: np.ndarray, generated_rows: np.ndarray) -> float:
+        """The diversity of some rows, bool [N] and [M]: see the function."""
+        count = min(np.count_nonzero(real_rows), np.count_nonzero(generated_rows))
+        if count < 2:
+            return float("nan")
+        among_real = self._among_real.of_rows(_first(real_rows, count))
+        among_generated = self._among_generated.of_rows(_first(generated_rows, count))
+        # Data may hold copies, by the hundred blank ones.
+        apart = among_real[np.searchsorted(among_real, 0.0, side="right") :]
+        if not len(apart):
+            return float("nan")
+        # Every pair counts twice, as in the kernel's matrix.
+        width = apart[round(_ALIKE * 2 * len(apart)) // 2]
+        return _mean_square(among_real, count, width) / _mean_square(among_generated, count, width)
 
 
-def _mean_square(squares: np.ndarray, width: np.float32) -> float:
-    """Mean of the squared kernel exp(-d^2 / (2 w^2))."""
-    return float(np.exp(squares / -width).mean(dtype=np.float64))
+class _Distances:
+    """Squared distances of all pairs of different vectors, each pair once, ascending."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        first, second = np.triu_indices(len(vectors), 1)
+        squares = squared_distances(vectors, vectors).astype(np.float32)[first, second]
+        order = np.argsort(squares)
+        self._squares, self._first, self._second = squares[order], first[order], second[order]
+
+    def of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Those among some vectors, bool [N]: float32 [n (n - 1) / 2], ascending."""
+        return self._squares[rows[self._first] & rows[self._second]]
+
+
+def _first(rows: np.ndarray, count: int) -> np.ndarray:
+    """The first so many of the rows."""
+    return rows & (np.cumsum(rows) <= count)
+
+
+def _mean_square(squares: np.ndarray, count: int, width: np.float32) -> float:
+    """Mean of the squared kernel exp(-d^2 / (2 w^2)) over the matrix of so many vectors."""
+    return float((count + 2.0 * np.exp(squares / -width).sum(dtype=np.float64)) / count**2)

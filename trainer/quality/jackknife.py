@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainer.quality.image_set import ImageSet
-from trainer.quality.measures import Measure
+from trainer.quality.measures import Measure, OfRows, PairMeasure
 
 #: How many groups the images are split in.
 GROUPS = 20
@@ -25,6 +25,8 @@ def replicates(
     example is left out with it. Replicates of two models against the same real images are
     paired: the error of their difference is that of the replicates' differences.
 
+    A measure of pairs compares the images once, not for every group anew.
+
     Args:
       measure: what to measure.
       real: real images, in an order that says nothing.
@@ -34,11 +36,12 @@ def replicates(
     Returns:
       float64 [groups] by name; NaN when there are fewer images than groups.
     """
+    of_rows = _of_rows(measure, real, generated)
     if min(len(real), len(generated)) < groups:
-        names = measure(real, generated)
+        names = of_rows(np.zeros(len(real), bool), np.zeros(len(generated), bool))
         return {name: np.full(groups, np.nan) for name in names}
     found = [
-        measure(_without(real, group, groups), _without(generated, group, groups))
+        of_rows(_without(group, groups, len(real)), _without(group, groups, len(generated)))
         for group in range(groups)
     ]
     return {name: np.array([values[name] for values in found]) for name in found[0]}
@@ -57,5 +60,13 @@ def standard_error(replicates: np.ndarray) -> float:
     return float(np.sqrt((groups - 1) * np.var(replicates)))
 
 
-def _without(images: ImageSet, group: int, groups: int) -> ImageSet:
-    return images.take(np.arange(len(images)) % groups != group)
+def _of_rows(measure: Measure, real: ImageSet, generated: ImageSet) -> OfRows:
+    """The measure of some of the images, prepared where it can be."""
+    if isinstance(measure, PairMeasure):
+        return measure.prepare(real, generated)
+    return lambda *rows: measure(real.take(rows[0]), generated.take(rows[1]))
+
+
+def _without(group: int, groups: int, count: int) -> np.ndarray:
+    """The rows that are not in the group: bool [count]."""
+    return np.arange(count) % groups != group

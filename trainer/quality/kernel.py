@@ -29,16 +29,40 @@ def kernel_distance(real: np.ndarray, generated: np.ndarray) -> tuple[float, flo
       standard deviation over 100 pairs of subsets of min(1000, N // 2, M // 2) vectors; NaN for
       fewer than four vectors.
     """
+    pairs = Pairs(real, generated)
     counts = len(real), len(generated)
-    if min(counts) < 4:
-        return float("nan"), float("nan")
-    size = min(_LARGEST_SUBSET, *(count // 2 for count in counts))
-    bits = np.random.Philox(key=_SEED)
-    parts = [_subsets(bits, count, size) for count in counts]
-    wholes = [np.ones((count, 1)) for count in counts]
-    kernels = _kernel(real, real), _kernel(generated, generated), _kernel(real, generated)
-    distance = _discrepancy(kernels, *wholes)
-    return float(distance[0]), float(np.std(_discrepancy(kernels, *parts), ddof=1))
+    return pairs.distance(*(np.ones(count, bool) for count in counts)), pairs.deviation()
+
+
+class Pairs:
+    """The kernel of all pairs of vectors: what distances of any of their rows are sums of."""
+
+    def __init__(self, real: np.ndarray, generated: np.ndarray) -> None:
+        """Computes the kernel.
+
+        Args:
+          real: float32 [N, D].
+          generated: float32 [M, D].
+        """
+        self._counts = len(real), len(generated)
+        self._kernels = _kernel(real, real), _kernel(generated, generated), _kernel(real, generated)
+
+    def distance(self, real_rows: np.ndarray, generated_rows: np.ndarray) -> float:
+        """The kernel distance of some rows, bool [N] and [M]; NaN for fewer than four."""
+        rows = real_rows, generated_rows
+        if min(map(np.count_nonzero, rows)) < 4:
+            return float("nan")
+        parts = [part[:, np.newaxis].astype(np.float64) for part in rows]
+        return float(_discrepancy(self._kernels, *parts)[0])
+
+    def deviation(self) -> float:
+        """Standard deviation of the distance over subsets, see `kernel_distance`."""
+        if min(self._counts) < 4:
+            return float("nan")
+        size = min(_LARGEST_SUBSET, *(count // 2 for count in self._counts))
+        bits = np.random.Philox(key=_SEED)
+        parts = [_subsets(bits, count, size) for count in self._counts]
+        return float(np.std(_discrepancy(self._kernels, *parts), ddof=1))
 
 
 def _kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:

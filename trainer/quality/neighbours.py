@@ -30,23 +30,63 @@ def precision_recall_density_coverage(
       over k; `coverage`, the share of real balls with a generated vector inside. NaN when either
       set has no k-th neighbour.
     """
-    if min(len(real), len(generated)) <= neighbours:
-        return dict.fromkeys(("precision", "recall", "density", "coverage"), float("nan"))
+    pairs = Pairs(real, generated, neighbours)
+    return pairs.of_rows(np.ones(len(real), bool), np.ones(len(generated), bool))
+
+
+class Pairs:
+    """The distances of all pairs of vectors: what tells the overlap of any of their rows."""
+
+    def __init__(
+        self, real: np.ndarray, generated: np.ndarray, neighbours: int = NEIGHBOURS
+    ) -> None:
+        """Computes the distances.
+
+        Args:
+          real: float32 [N, D].
+          generated: float32 [M, D].
+          neighbours: k.
+        """
+        self._neighbours = neighbours
+        self._between = _squares(real, generated)
+        self._near_real, self._near_generated = _Near(real), _Near(generated)
+
+    def of_rows(self, real_rows: np.ndarray, generated_rows: np.ndarray) -> dict[str, float]:
+        """The overlap of some rows, bool [N] and [M]: see `precision_recall_density_coverage`."""
+        generated_count = np.count_nonzero(generated_rows)
+        if min(np.count_nonzero(real_rows), generated_count) <= self._neighbours:
+            return dict.fromkeys(("precision", "recall", "density", "coverage"), float("nan"))
+        between = self._between[real_rows][:, generated_rows]
+        in_real = between < self._near_real.radii(real_rows, self._neighbours)[:, np.newaxis]
+        in_generated = between < self._near_generated.radii(generated_rows, self._neighbours)
+        return {
+            "precision": float(in_real.any(axis=0).mean()),
+            "recall": float(in_generated.any(axis=1).mean()),
+            "density": float(np.count_nonzero(in_real) / (self._neighbours * generated_count)),
+            "coverage": float(in_real.any(axis=1).mean()),
+        }
+
+
+class _Near:
+    """Vectors with all the others in the order of their distance."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        squares = _squares(vectors, vectors)
+        np.fill_diagonal(squares, 0.0)
+        self._nearest = np.argsort(squares, axis=1)
+        self._squares = np.take_along_axis(squares, self._nearest, axis=1)
+
+    def radii(self, rows: np.ndarray, neighbours: int) -> np.ndarray:
+        """Squared distance float32 of each of the rows to the k-th nearest other one of them."""
+        # Among so many are the vector itself and k others, were all that is left out nearest.
+        enough = 1 + neighbours + np.count_nonzero(~rows)
+        kept = rows[self._nearest[rows, :enough]]
+        kth = np.argmax(np.cumsum(kept, axis=1) > neighbours, axis=1)
+        return self._squares[rows, kth]
+
+
+def _squares(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Squared distances float32 [N, M]."""
     # Squares compare like distances. Single precision: half the memory, and what is equal but
     # for the last bits of a product is equal.
-    between = squared_distances(real, generated).astype(np.float32)
-    in_real = between < _radii(real, neighbours)[:, np.newaxis]
-    in_generated = between < _radii(generated, neighbours)
-    return {
-        "precision": float(in_real.any(axis=0).mean()),
-        "recall": float(in_generated.any(axis=1).mean()),
-        "density": float(np.count_nonzero(in_real) / (neighbours * len(generated))),
-        "coverage": float(in_real.any(axis=1).mean()),
-    }
-
-
-def _radii(vectors: np.ndarray, neighbours: int) -> np.ndarray:
-    """Squared distance float32 [N] of each vector to its k-th nearest other vector."""
-    squares = squared_distances(vectors, vectors).astype(np.float32)
-    np.fill_diagonal(squares, 0.0)
-    return np.partition(squares, neighbours, axis=1)[:, neighbours]
+    return squared_distances(first, second).astype(np.float32)
