@@ -74,7 +74,7 @@ def fit(config: configuration.Config, output: Path | None = None) -> Fitted:
     """
     evaluation = config.evaluation.model_copy(update={"extractor": ExtractorOptions()})
     config = config.model_copy(update={"evaluation": evaluation})
-    with run.session(config) as opened:
+    with run.session(config, run.FIT_SUFFIX) as opened:
         nodes: list[NodeRun] = []
         error = run.run_nodes(config, opened, nodes, until=_LAST_NODE)
         opened.interruptions.check()

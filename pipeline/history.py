@@ -11,6 +11,7 @@ from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2
 
 from pipeline import summary
+from pipeline.run import FIT_SUFFIX
 from trainer.quality import catalogue
 
 #: Types of artifacts, one of each in a run, that tell how it ended.
@@ -18,7 +19,7 @@ _TOLD_BY = ("ModelEvaluation", "ModelBlessing", "InfraBlessing", "PushedModel")
 
 
 def runs(root: Path) -> list[dict[str, Any]]:
-    """Every run of a root, oldest first.
+    """Every run of a root, oldest first; fitting an extractor is none.
 
     A node that came from the cache counts as if it had run. What the metadata does not know, such
     as how a run ended that came to no verdict, is taken from the run's summary.
@@ -49,6 +50,8 @@ def _known(database: Path) -> Iterator[dict[str, Any]]:
     config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
     store = metadata_store.MetadataStore(config)
     for run in store.get_contexts_by_type("pipeline_run"):
+        if run.name.endswith(FIT_SUFFIX):
+            continue
         executions = store.get_executions_by_context(run.id)
         states = {execution.last_known_state for execution in executions}
         made = [

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _GO_ON = "run the same command again to go on"
 
+#: Ends the name of what only ran the nodes before training, and is no run of the pipeline.
+FIT_SUFFIX = "-fit"
+
 #: The command's exit code, by how the run ended.
 EXIT_CODES = {"served": 0, "failed": 1, "refused": 3, "interrupted": 75}
 
@@ -64,14 +67,18 @@ class Session:
 
 
 @contextlib.contextmanager
-def session(config: configuration.Config) -> Iterator[Session]:
+def session(config: configuration.Config, suffix: str = "") -> Iterator[Session]:
     """Holds the root, with a new folder for what is done there.
+
+    Args:
+      config: names the root.
+      suffix: ends the folder's name.
 
     Raises:
       lock.RootBusyError: where another run holds the root.
     """
     with lock.held(config.root):
-        folder = _new_run_folder(config.root)
+        folder = _new_run_folder(config.root, suffix)
         (folder / "config.yaml").write_text(describe.show(config), encoding="utf-8")
         with (
             console.redirected(folder / "log.txt") as screen,
@@ -82,9 +89,10 @@ def session(config: configuration.Config) -> Iterator[Session]:
             yield Session(folder, screen, interruptions)
 
 
-def _new_run_folder(root: Path) -> Path:
+def _new_run_folder(root: Path, suffix: str) -> Path:
     while True:
-        folder = root / "runs" / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        folder = root / "runs" / f"{moment}{suffix}"
         with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder

@@ -155,7 +155,8 @@ def _blessing(cases: Sequence[Case], is_served_already: bool = False) -> str:
     asked = [case for case in cases if case.is_asked] or cases[:1]
     parts = [case.held() for case in asked[:_NAMED]]
     if len(asked) > _NAMED:
-        parts.append(f"{len(asked) - _NAMED} more metrics hold")
+        more = len(asked) - _NAMED
+        parts.append(f"{more} more metrics hold" if more > 1 else "1 more metric holds")
     judged = set().union(*(case.judged_classes() for case in cases)) - _unjudged(cases)
     if judged:
         parts.append(f"{len(judged)} of {len(cases[0].candidate.per_class)} classes hold")

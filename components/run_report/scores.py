@@ -17,7 +17,7 @@ _CLEAR = 2.0
 
 def number(value: Any) -> str:
     """Four significant digits; a dash where there is no number."""
-    return f"{value:.4g}" if is_number(value) else "–"
+    return f"{value:.4g}".replace("-", "−") if is_number(value) else "–"
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -145,7 +145,8 @@ def failures(verdict: Mapping[str, Any]) -> list[dict[str, str]]:
             {
                 "metric": metric.title if metric else str(one.get("metric") or "All"),
                 "label": str(one.get("class") or "all"),
-                "value": measured(one.get("value"), one.get("error")),
+                # Its error is in the message: here may be that of a difference.
+                "value": number(one.get("value")),
                 "limit": number(one.get("limit")),
                 "message": str(one.get("message") or one.get("kind", "")).replace("_", " "),
             }

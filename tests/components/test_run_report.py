@@ -290,7 +290,7 @@ def test_render_of_a_refused_run_lists_why_and_says_that_the_served_model_stays(
     page = _render(folder, status="refused", verdict="worse", pushed_model=None)
     _check_structure(page)
     assert "what was served before still is" in page.text
-    assert "Precision <b> 0.50 ± 0.10 0.7 precision below the bound" in page.text
+    assert "Precision <b> 0.5 0.7 precision below the bound" in page.text
 
 
 def test_render_of_the_first_model_leaves_out_what_compares_with_a_served_one(folder):

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 from PIL import Image
 
-from pipeline import cli, config, dag, gate, pinning
+from pipeline import cli, config, dag, gate, history, pinning
 from pipeline.extractor import FitError, Fitted, check_output
 from trainer import folder as training_folder
 from trainer.options import ExtractorOptions, TrainingJob
@@ -175,6 +175,7 @@ def test_fit_digits_is_accurate_repeatable_and_measures_a_run(tmp_path):
     assert again.stderr.count("cached") >= 4  # the nodes before it
     assert "Trainer" not in again.stderr
     assert [p.name for p in Path(chosen.name).parent.iterdir()] == [chosen.sha256[:12]]
+    assert history.runs(tmp_path / "root") == []
 
     shown = _call(
         "extractor", "show", "digits", "--set", f"evaluation.extractor.name={chosen.name}"

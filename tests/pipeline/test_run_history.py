@@ -97,6 +97,7 @@ def root(tmp_path_factory) -> Path:
     leave_summary(folder, "run-6", json.dumps({"status": "interrupted", "verdict": None}))
     leave_summary(folder, "run-7", "{half")
     run(folder, "run-8", [Validate(blessed=1)])
+    run(folder, "run-9-fit", [Validate(blessed=1)])  # an extractor was fitted: no run
     return folder
 
 

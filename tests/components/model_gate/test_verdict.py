@@ -232,6 +232,13 @@ def test_decide_blessing_speaks_of_three_metrics_and_counts_the_rest():
     )
 
 
+def test_decide_one_more_metric_is_not_several():
+    names = ("precision", "recall", "density", "coverage")
+    asked = rules(**{name: {"bound": 0.1} for name in names})
+    reason = decide(model(**dict.fromkeys(names, 0.5)), None, asked).reason
+    assert "; 1 more metric holds; nothing was served before" in reason
+
+
 def test_decide_sampled_images_are_told_where_they_are_fewer():
     some = SliceMetrics({DISTANCE: value(0.1)}, 5000, 2000, 2000)
     verdict = decide(ModelMetrics(some, {}, EXTRACTOR, "eval"), None, RULES)
