@@ -45,41 +45,33 @@ class Pairs:
           real: float32 [N, D].
           generated: float32 [M, D].
         """
-        self._among_real, self._among_generated = _Distances(real), _Distances(generated)
+        self._among_real, self._among_generated = _squares(real), _squares(generated)
 
     def diversity(self, real_rows: np.ndarray, generated_rows: np.ndarray) -> float:
         """The diversity of some rows, bool [N] and [M]: see the function."""
         count = min(np.count_nonzero(real_rows), np.count_nonzero(generated_rows))
         if count < 2:
             return float("nan")
-        among_real = self._among_real.of_rows(_first(real_rows, count))
-        among_generated = self._among_generated.of_rows(_first(generated_rows, count))
-        # Data may hold copies, by the hundred blank ones.
-        apart = among_real[np.searchsorted(among_real, 0.0, side="right") :]
+        among_real = _among(self._among_real, real_rows, count)
+        apart = among_real[among_real > 0.0]  # data may hold copies, by the hundred blank ones
         if not len(apart):
             return float("nan")
         # Every pair counts twice, as in the kernel's matrix.
-        width = apart[round(_ALIKE * 2 * len(apart)) // 2]
+        alike = round(_ALIKE * 2 * len(apart)) // 2
+        width = np.partition(apart, alike)[alike]
+        among_generated = _among(self._among_generated, generated_rows, count)
         return _mean_square(among_real, count, width) / _mean_square(among_generated, count, width)
 
 
-class _Distances:
-    """Squared distances of all pairs of different vectors, each pair once, ascending."""
-
-    def __init__(self, vectors: np.ndarray) -> None:
-        first, second = np.triu_indices(len(vectors), 1)
-        squares = squared_distances(vectors, vectors).astype(np.float32)[first, second]
-        order = np.argsort(squares)
-        self._squares, self._first, self._second = squares[order], first[order], second[order]
-
-    def of_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Those among some vectors, bool [N]: float32 [n (n - 1) / 2], ascending."""
-        return self._squares[rows[self._first] & rows[self._second]]
+def _squares(vectors: np.ndarray) -> np.ndarray:
+    """Squared distances float32 [N, N]."""
+    return squared_distances(vectors, vectors).astype(np.float32)
 
 
-def _first(rows: np.ndarray, count: int) -> np.ndarray:
-    """The first so many of the rows."""
-    return rows & (np.cumsum(rows) <= count)
+def _among(squares: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """Squares of the pairs among the first so many of some rows: each pair once, float32 [P]."""
+    first = np.flatnonzero(rows)[:count]
+    return squares[first][:, first][np.tri(count, k=-1, dtype=bool)]
 
 
 def _mean_square(squares: np.ndarray, count: int, width: np.float32) -> float:

@@ -36,10 +36,10 @@ def replicates(
     Returns:
       float64 [groups] by name; NaN when there are fewer images than groups.
     """
-    of_rows = _of_rows(measure, real, generated)
     if min(len(real), len(generated)) < groups:
-        names = of_rows(np.zeros(len(real), bool), np.zeros(len(generated), bool))
+        names = measure(real, generated)
         return {name: np.full(groups, np.nan) for name in names}
+    of_rows = _of_rows(measure, real, generated)
     found = [
         of_rows(_without(group, groups, len(real)), _without(group, groups, len(generated)))
         for group in range(groups)

@@ -29,8 +29,10 @@ def kernel_distance(real: np.ndarray, generated: np.ndarray) -> tuple[float, flo
       standard deviation over 100 pairs of subsets of min(1000, N // 2, M // 2) vectors; NaN for
       fewer than four vectors.
     """
-    pairs = Pairs(real, generated)
     counts = len(real), len(generated)
+    if min(counts) < 4:
+        return float("nan"), float("nan")
+    pairs = Pairs(real, generated)
     return pairs.distance(*(np.ones(count, bool) for count in counts)), pairs.deviation()
 
 
@@ -57,8 +59,6 @@ class Pairs:
 
     def deviation(self) -> float:
         """Standard deviation of the distance over subsets, see `kernel_distance`."""
-        if min(self._counts) < 4:
-            return float("nan")
         size = min(_LARGEST_SUBSET, *(count // 2 for count in self._counts))
         bits = np.random.Philox(key=_SEED)
         parts = [_subsets(bits, count, size) for count in self._counts]

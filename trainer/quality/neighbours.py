@@ -12,6 +12,7 @@ from trainer.quality.distances import squared_distances
 
 #: How many nearest neighbours make the ball around a vector.
 NEIGHBOURS = 5
+_NOT_MEASURED = dict.fromkeys(("precision", "recall", "density", "coverage"), float("nan"))
 
 
 def precision_recall_density_coverage(
@@ -30,8 +31,10 @@ def precision_recall_density_coverage(
       over k; `coverage`, the share of real balls with a generated vector inside. NaN when either
       set has no k-th neighbour.
     """
-    pairs = Pairs(real, generated, neighbours)
-    return pairs.of_rows(np.ones(len(real), bool), np.ones(len(generated), bool))
+    if min(len(real), len(generated)) <= neighbours:
+        return dict(_NOT_MEASURED)
+    real_radii, generated_radii = _radii(real, neighbours), _radii(generated, neighbours)
+    return _overlap(_squares(real, generated), real_radii, generated_radii, neighbours)
 
 
 class Pairs:
@@ -53,22 +56,19 @@ class Pairs:
 
     def of_rows(self, real_rows: np.ndarray, generated_rows: np.ndarray) -> dict[str, float]:
         """The overlap of some rows, bool [N] and [M]: see `precision_recall_density_coverage`."""
-        generated_count = np.count_nonzero(generated_rows)
-        if min(np.count_nonzero(real_rows), generated_count) <= self._neighbours:
-            return dict.fromkeys(("precision", "recall", "density", "coverage"), float("nan"))
+        if min(map(np.count_nonzero, (real_rows, generated_rows))) <= self._neighbours:
+            return dict(_NOT_MEASURED)
         between = self._between[real_rows][:, generated_rows]
-        in_real = between < self._near_real.radii(real_rows, self._neighbours)[:, np.newaxis]
-        in_generated = between < self._near_generated.radii(generated_rows, self._neighbours)
-        return {
-            "precision": float(in_real.any(axis=0).mean()),
-            "recall": float(in_generated.any(axis=1).mean()),
-            "density": float(np.count_nonzero(in_real) / (self._neighbours * generated_count)),
-            "coverage": float(in_real.any(axis=1).mean()),
-        }
+        real_radii = self._near_real.radii(real_rows, self._neighbours)
+        generated_radii = self._near_generated.radii(generated_rows, self._neighbours)
+        return _overlap(between, real_radii, generated_radii, self._neighbours)
 
 
 class _Near:
-    """Vectors with all the others in the order of their distance."""
+    """Vectors with all the others in the order of their distance: radii among many subsets.
+
+    Dearer than the radii of one subset, cheaper than those of many.
+    """
 
     def __init__(self, vectors: np.ndarray) -> None:
         squares = _squares(vectors, vectors)
@@ -83,6 +83,27 @@ class _Near:
         kept = rows[self._nearest[rows, :enough]]
         kth = np.argmax(np.cumsum(kept, axis=1) > neighbours, axis=1)
         return self._squares[rows, kth]
+
+
+def _overlap(
+    between: np.ndarray, real_radii: np.ndarray, generated_radii: np.ndarray, neighbours: int
+) -> dict[str, float]:
+    """The numbers, of squared distances [N, M] and squared radii [N] and [M]."""
+    in_real = between < real_radii[:, np.newaxis]
+    in_generated = between < generated_radii
+    return {
+        "precision": float(in_real.any(axis=0).mean()),
+        "recall": float(in_generated.any(axis=1).mean()),
+        "density": float(np.count_nonzero(in_real) / (neighbours * len(generated_radii))),
+        "coverage": float(in_real.any(axis=1).mean()),
+    }
+
+
+def _radii(vectors: np.ndarray, neighbours: int) -> np.ndarray:
+    """Squared distance float32 [N] of each vector to its k-th nearest other vector."""
+    squares = _squares(vectors, vectors)
+    np.fill_diagonal(squares, 0.0)
+    return np.partition(squares, neighbours, axis=1)[:, neighbours]
 
 
 def _squares(first: np.ndarray, second: np.ndarray) -> np.ndarray:
