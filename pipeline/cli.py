@@ -193,7 +193,10 @@ def report(root: Path, history: bool, as_json: bool) -> None:
 def _print_history(root: Path, as_json: bool) -> None:
     from pipeline import history, history_table
 
-    runs = history.runs(root)
+    try:
+        runs = history.runs(root)
+    except history.HistoryError as error:
+        raise UserError(str(error), 1) from error
     if not runs:
         raise UserError(f"{root}: no run there; `tfx-wgan run` makes one", 2)
     for line in history_table.lines(runs):

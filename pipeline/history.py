@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ml_metadata import errors
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2
 
@@ -16,6 +17,10 @@ from trainer.quality import catalogue
 
 #: Types of artifacts, one of each in a run, that tell how it ended.
 _TOLD_BY = ("ModelEvaluation", "ModelBlessing", "InfraBlessing", "PushedModel")
+
+
+class HistoryError(RuntimeError):
+    """The metadata cannot be read; the message is one line for the user."""
 
 
 def runs(root: Path) -> list[dict[str, Any]]:
@@ -33,9 +38,19 @@ def runs(root: Path) -> list[dict[str, Any]]:
       both have spoken), `verdict` or null, `metrics` and `errors` of the candidate by name,
       `extractor` and `extractor_sha256` of the features ('' where nothing was measured), and
       `pushed_version`, which its model is served as, or null. JSON-serialisable.
+
+    Raises:
+      HistoryError: the metadata is damaged.
     """
     summaries = {folder.name: _summary(folder) for folder in summary.folders(root)}
-    known = {found["run_id"]: found for found in _known(root / "metadata.sqlite")}
+    database = root / "metadata.sqlite"
+    try:
+        known = {found["run_id"]: found for found in _known(database)}
+    except (RuntimeError, errors.StatusError) as error:  # the store raises either
+        what = " ".join(str(error).split(" query:")[0].split())
+        raise HistoryError(
+            f"{database}: cannot be read ({what}); bring it back, or begin with a new root"
+        ) from error
     unknown = [_row(run_id, None) for run_id in summaries.keys() - known.keys()]
     rows = sorted([*known.values(), *unknown], key=lambda row: row["run_id"])
     return [_completed(row, summaries.get(row["run_id"], {})) for row in rows]
@@ -121,9 +136,10 @@ def _outcome(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _summary(folder: Path) -> dict[str, Any]:
     try:
-        return summary.read(folder)
-    except ValueError:  # a page of many runs is not lost for one broken file
+        told = summary.read(folder)
+    except (OSError, ValueError):  # a page of many runs is not lost for one broken file
         return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _completed(row: dict[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,10 @@ def render(folder: Path, summary: Mapping[str, Any]) -> Path:
       Path of the page.
     """
     runs: list[dict[str, Any]] = []
-    _attempt(lambda: runs.extend(history.runs(folder.parent.parent)))
+    try:
+        runs = history.runs(folder.parent.parent)
+    except history.HistoryError as error:
+        print(f"the report has no history: {error}", file=sys.stderr)
     return page.render(folder, summary, runs)
 
 

@@ -163,6 +163,28 @@ def test_runs_of_an_empty_root_are_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"garbage", b"SQLite format 3\0"])
+def test_report_of_damaged_metadata_is_one_line_and_the_page_goes_without(tmp_path, content):
+    leave_summary(tmp_path, "run-1", json.dumps({"run_id": "run-1", "status": "refused"}))
+    (tmp_path / "metadata.sqlite").write_bytes(content)
+    listed = CliRunner().invoke(cli.main, ["report", str(tmp_path), "--history"])
+    assert listed.exit_code == 1
+    assert listed.output.startswith(f"tfx-wgan: {tmp_path / 'metadata.sqlite'}: cannot be read (")
+    assert len(listed.output.splitlines()) == 1
+    page = CliRunner().invoke(cli.main, ["report", str(tmp_path)])
+    assert page.exit_code == 0
+    assert page.stdout == f"{tmp_path / 'runs' / 'run-1' / 'report.html'}\n"
+    assert len(page.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "{half"])
+def test_runs_summary_that_is_damaged_leaves_the_run_in_the_list(tmp_path, content):
+    leave_summary(tmp_path, "run-1", content)
+    assert [(run["run_id"], run["status"]) for run in history.runs(tmp_path)] == [
+        ("run-1", "unfinished")
+    ]
+
+
 def test_lines_mark_numbers_of_other_features(runs):
     table = history_table.lines(list(runs.values()))
     assert table[2] == "run-1  served       7        0.2500 ± 0.0156*  -         -          -"
