@@ -25,6 +25,14 @@ Exit codes:
   1   failed
 """
 
+_FIT_EPILOG = """\b
+Exit codes:
+  0   done
+  2   wrong usage or configuration; nothing was written
+  75  interrupted: run the same command again
+  1   failed
+"""
+
 _CONFIG_HELP = "CONFIG is a YAML file or the name of a preset (`tfx-wgan config presets`)."
 
 
@@ -224,7 +232,7 @@ def extractor_group() -> None:
 
 
 @extractor_group.command(
-    epilog=_EPILOG,
+    epilog=_FIT_EPILOG,
     help="Fit an extractor to the data's labels, and print the lines of configuration that use it. "
     f"It is a small classifier, and what it knows of the classes its features tell. {_CONFIG_HELP}",
 )

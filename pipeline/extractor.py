@@ -90,13 +90,16 @@ def fit(config: configuration.Config, output: Path | None = None) -> Fitted:
 
 
 def check_output(output: Path) -> None:
-    """Refuses a folder that holds something else than an extractor.
+    """Refuses a folder that holds something else than an extractor, or that cannot be made.
 
     Raises:
       FitError: it does.
     """
     if output.exists() and not (output / files.SAVED_MODEL_FILE).is_file():
         raise FitError(f"--output {output}: exists, and is no extractor; give a new folder")
+    above = next(folder for folder in output.parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise FitError(f"--output {output}: {above} is no folder that can be written to")
 
 
 def _job(config: configuration.Config, transform: NodeRun, output_dir: str) -> FitJob:

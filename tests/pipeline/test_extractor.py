@@ -152,6 +152,9 @@ def test_check_output_refuses_what_is_no_extractor(tmp_path, model):
     check_output(tmp_path / "new")
     with pytest.raises(FitError, match="exists, and is no extractor; give a new folder"):
         check_output(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FitError, match="file is no folder that can be written to"):
+        check_output(tmp_path / "file" / "below" / "new")
 
 
 def _fit(tmp_path, *arguments):
