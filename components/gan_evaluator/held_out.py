@@ -76,7 +76,7 @@ class EmbedHeldOut(beam.DoFn):
         )
         images = {REAL_KEY: embedding.pixels(part, self._options)}
         for name, generator in self._generators.items():
-            images[name] = self._generated(generator, ids, part.labels)
+            images[name] = self._generated(generator, ids, part.labels, set(counts))
         sets, closest = {}, {}
         for name, found in images.items():
             sets[name], closest[name] = embedding.embed(self._extract, found, sampled, reference)
@@ -93,11 +93,16 @@ class EmbedHeldOut(beam.DoFn):
         yield beam.pvalue.TaggedOutput(PICTURES, pictures)
 
     def _generated(
-        self, generator: Generator, example_ids: list[bytes], labels: np.ndarray
+        self,
+        generator: Generator,
+        example_ids: list[bytes],
+        labels: np.ndarray,
+        all_labels: set[int],
     ) -> np.ndarray:
         traits = generator.traits
         told: np.ndarray | None = labels
-        if (labels == records.NO_LABEL).all():
+        # Of all examples: that some of them have no label depends on how they are split up.
+        if all_labels <= {records.NO_LABEL}:
             told = None
         elif traits.conditional:
             told = labels_for(traits, labels, self._class_names, example_ids)

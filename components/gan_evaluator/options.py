@@ -88,6 +88,7 @@ class EvaluationOptions(Options):
         "held-out images, overall and of each class, for metrics that compare single images",
         "images",
         ge=20,
+        le=10_000,  # pairs of them are compared: memory is some 40 bytes for each pair
     )
     training_images: int = option(
         10_000, "training images that samples are searched for copies of", "images", ge=1

@@ -12,7 +12,7 @@ from trainer.quality import catalogue
 #: Runs in the table, the newest ones.
 _LISTED = 30
 #: Metrics in the table; the first one is plotted.
-_COLUMNS = ("relative_frechet_distance", "precision", "recall")
+_COLUMNS = ("relative_frechet_distance", "coverage", "diversity")
 
 
 def view(history: Sequence[Mapping[str, Any]], run_id: str) -> dict[str, Any] | None:

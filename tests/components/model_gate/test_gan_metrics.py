@@ -125,28 +125,33 @@ def test_sample_combiner_of_nothing_is_empty():
     assert combined(SampleFn(KEY, 40), [[]]) == Sample(None, None)
 
 
-def test_sampled_estimates_are_the_measure_its_jackknife_and_its_floor(held_out, training):
+@pytest.mark.parametrize(
+    ("measure", "name"), [("kernel", "kernel_distance"), ("neighbours", "recall")]
+)
+def test_sampled_estimates_are_the_measure_its_jackknife_and_its_floor(
+    held_out, training, measure, name, monkeypatch
+):
+    # Errors of neighbours are from a part of the sample; of the kernel from all of it.
+    monkeypatch.setitem(estimates._REPLICATED, "neighbours", 500)
+    used = {"kernel": 1000, "neighbours": 500}[measure]
     sample = Sample(*(group.take(np.argsort(group.hashes)) for group in (held_out, training)))
     real, first, second = (sample.examples.sets[name] for name in ("real", "a", "b"))
-    found = estimates.sampled("kernel", sample, ["a", "b"], "b")
-    # Errors are from 500 of the 1,000 images.
-    rows = np.arange(500)
+    found = estimates.sampled(measure, sample, ["a", "b"], "b")
+    rows = np.arange(used)
     ours, theirs = (
-        jackknife.replicates(MEASURES["kernel"], real.take(rows), made.take(rows))
+        jackknife.replicates(MEASURES[measure], real.take(rows), made.take(rows))[name]
+        * math.sqrt(used / 1000)
         for made in (first, second)
     )
-    ours, theirs = (found["kernel_distance"] / math.sqrt(2) for found in (ours, theirs))
-    floor = MEASURES["kernel"](real.take(np.arange(300)), sample.training.sets["training"])
-    direct = MEASURES["kernel"](real, first)
+    floor = MEASURES[measure](real.take(np.arange(300)), sample.training.sets["training"])
     expected = {
-        "kernel_distance": direct["kernel_distance"],
-        "kernel_distance_deviation": direct["kernel_distance_deviation"],
-        "kernel_distance_error": jackknife.standard_error(ours),
-        "kernel_distance_floor": floor["kernel_distance"],
-        "kernel_distance_change_error": jackknife.standard_error(ours - theirs),
+        name: MEASURES[measure](real, first)[name],
+        f"{name}_error": jackknife.standard_error(ours),
+        f"{name}_floor": floor[name],
+        f"{name}_change_error": jackknife.standard_error(ours - theirs),
     }
-    assert found["a"] == pytest.approx(expected, rel=1e-12)
-    assert "kernel_distance_change_error" not in found["b"]
+    assert {key: found["a"][key] for key in expected} == pytest.approx(expected, rel=1e-9)
+    assert f"{name}_change_error" not in found["b"]
 
 
 def test_memorisation_floor_is_of_the_held_out_images_themselves(held_out, training):
