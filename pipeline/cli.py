@@ -221,7 +221,7 @@ def _print_report(root: Path) -> None:
         raise UserError(f"{root}: no run there that ended; `tfx-wgan run` makes one", 2)
     try:
         found = summary.read(folder)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise UserError(f"{folder / summary.SUMMARY_FILE}: not a summary: {error}", 1) from error
     click.echo(reporting.render(folder, found))
 

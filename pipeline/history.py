@@ -136,10 +136,9 @@ def _outcome(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _summary(folder: Path) -> dict[str, Any]:
     try:
-        told = summary.read(folder)
+        return summary.read(folder)
     except (OSError, ValueError):  # a page of many runs is not lost for one broken file
         return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _completed(row: dict[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:

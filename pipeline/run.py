@@ -78,6 +78,8 @@ def session(config: configuration.Config, suffix: str = "") -> Iterator[Session]
       lock.RootBusyError: where another run holds the root.
     """
     with lock.held(config.root):
+        for left in config.root.glob("runs/*/tmp"):  # by one that was killed: nobody else runs
+            shutil.rmtree(left, ignore_errors=True)
         folder = _new_run_folder(config.root, suffix)
         (folder / "config.yaml").write_text(describe.show(config), encoding="utf-8")
         with (

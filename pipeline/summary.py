@@ -153,5 +153,13 @@ def latest(root: Path) -> Path | None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The summary of the run in `folder`."""
-    return json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+    """The summary of the run in `folder`.
+
+    Raises:
+      ValueError: what stands there is no summary.
+      OSError: it cannot be read.
+    """
+    found = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or "status" not in found:
+        raise ValueError("it has no status")
+    return found

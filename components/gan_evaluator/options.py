@@ -68,6 +68,21 @@ class GateRules(Options):
             )
         return self
 
+    @model_validator(mode="after")
+    def _bounds_can_be_reached(self) -> GateRules:
+        for metric, rule in self.items():
+            for key in ("bound", "class_bound"):
+                bound = getattr(rule, key)
+                if bound is None or metric.best is None:
+                    continue
+                if metric.worsening(bound - metric.best) < 0.0:
+                    raise ValueError(
+                        f"evaluation.gate.{metric.name}.{key}: got {bound:g}, which no model can "
+                        f"reach; allowed: {metric.best:g} or "
+                        f"{'more' if metric.better == 'lower' else 'less'}"
+                    )
+        return self
+
     def items(self) -> list[tuple[catalogue.Metric, GateRule]]:
         """Every metric with its rule, in the catalogue's order."""
         return [(metric, getattr(self, metric.name)) for metric in catalogue.METRICS]

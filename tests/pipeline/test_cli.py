@@ -129,10 +129,11 @@ def test_report_of_a_root_without_runs_exits_2(tmp_path):
     assert "no run there that ended" in result.output
 
 
-def test_report_of_a_run_whose_summary_is_broken_exits_1_with_one_line(tmp_path):
+@pytest.mark.parametrize("text", ["{half", "[]", "{}", '{"run_id": "a"}'])
+def test_report_of_a_run_whose_summary_is_broken_exits_1_with_one_line(tmp_path, text):
     broken = tmp_path / "runs" / "20260101-000000" / "summary.json"
     broken.parent.mkdir(parents=True)
-    broken.write_text("{half")
+    broken.write_text(text)
     result = _call("report", tmp_path)
     assert result.exit_code == 1
     assert result.output.startswith(f"tfx-wgan: {broken}: not a summary")

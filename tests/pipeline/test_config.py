@@ -92,6 +92,14 @@ def test_every_preset_is_valid_and_says_what_it_is(preset):
         ),
         ("evaluation.gate.coverage=0.3", "evaluation.gate.coverage: got 0.3; allowed: a section"),
         (
+            "evaluation.gate.recall.class_bound=1.5",
+            "evaluation.gate.recall.class_bound: got 1.5, which no model can reach; allowed: 1",
+        ),
+        (
+            "evaluation.gate.frechet_distance.bound=-1",
+            "evaluation.gate.frechet_distance.bound: got -1, which no model can reach; allowed: 0",
+        ),
+        (
             f"evaluation.gate={NOTHING_ASKED}",
             "evaluation.gate: every rule is null, so any model would pass; allowed: at least one",
         ),

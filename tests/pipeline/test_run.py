@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pipeline import run
+from pipeline import config, run
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -33,6 +33,16 @@ def test_scratch_left_from_inside_goes_back_and_is_removed(tmp_path):
         os.chdir(tmp_path / "tmp")
     assert os.getcwd() == before
     assert not (tmp_path / "tmp").exists()
+
+
+def test_session_removes_what_a_killed_run_has_left(tmp_path):
+    left = tmp_path / "runs" / "20260101-000000" / "tmp"
+    left.mkdir(parents=True)
+    (left / "large").write_text("x")
+    (left.parent / "log.txt").write_text("kept")
+    with run.session(config.load("digits", root=str(tmp_path))):
+        assert not left.exists()
+    assert (left.parent / "log.txt").exists()
 
 
 def test_run_interrupted_while_it_loads_exits_75_with_a_summary(tmp_path):

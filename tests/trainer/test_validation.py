@@ -88,7 +88,7 @@ def test_validator_takes_no_more_images_than_asked_for():
 
 
 def test_validator_unknown_extractor_is_refused():
-    with pytest.raises(ValueError, match="extractor.name: got 'vgg'"):
+    with pytest.raises(ValueError, match=r"extractor\.name: got 'vgg'"):
         Validator(
             _state(), OPTIONS, Dataset.of_arrays(IMAGES, LABELS), ExtractorOptions(name="vgg")
         )

@@ -16,6 +16,7 @@ class Metric:
       better: which way is better.
       meaning: half a sentence for a reader who sees it for the first time.
       source: paper that it is from.
+      best: the best value that there is; None: there is no such thing.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Metric:
     better: Literal["lower", "higher"]
     meaning: str
     source: str
+    best: float | None = None
 
     def worsening(self, change: float) -> float:
         """How much worse a change (new minus old) makes it; negative: better."""
@@ -36,6 +38,7 @@ METRICS: tuple[Metric, ...] = (
         "lower",
         "Frechet distance over the spread of the real images; 0: the same, 1: as far off as wide",
         "arXiv 1706.08500",
+        best=0.0,
     ),
     Metric(
         "frechet_distance",
@@ -43,6 +46,7 @@ METRICS: tuple[Metric, ...] = (
         "lower",
         "distance between Gaussians fitted to the features, in squared units of the features",
         "arXiv 1706.08500",
+        best=0.0,
     ),
     Metric(
         "kernel_distance",
@@ -57,6 +61,7 @@ METRICS: tuple[Metric, ...] = (
         "higher",
         "share of samples that lie among the real images",
         "arXiv 1904.06991",
+        best=1.0,
     ),
     Metric(
         "recall",
@@ -64,6 +69,7 @@ METRICS: tuple[Metric, ...] = (
         "higher",
         "share of real images that lie among the samples",
         "arXiv 1904.06991",
+        best=1.0,
     ),
     Metric(
         "density",
@@ -78,6 +84,7 @@ METRICS: tuple[Metric, ...] = (
         "higher",
         "share of real images that have a sample nearby",
         "arXiv 2002.09797",
+        best=1.0,
     ),
     Metric(
         "sliced_wasserstein_distance",
@@ -85,6 +92,7 @@ METRICS: tuple[Metric, ...] = (
         "lower",
         "how far pixels have to move, along random directions; 1: all black to all white",
         "arXiv 1803.11188",
+        best=0.0,
     ),
     Metric(
         "memorisation",
@@ -92,6 +100,7 @@ METRICS: tuple[Metric, ...] = (
         "lower",
         "share of samples nearer to a training image than 95% of held-out images are; 0.05 is fair",
         "arXiv 2004.05675",
+        best=0.0,
     ),
     Metric(
         "diversity",
