@@ -6,15 +6,16 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from pipeline import config as configuration
 from pipeline import describe
-from trainer import settings, user_error
+from pipeline.command import CONFIG_HELP, UserError, check_data, leave, shown, with_config
+from pipeline.extractor_commands import extractor
+from trainer import settings
 
 _EPILOG = """\b
 Exit codes:
@@ -24,47 +25,6 @@ Exit codes:
   75  interrupted: run the same command again
   1   failed
 """
-
-_FIT_EPILOG = """\b
-Exit codes:
-  0   done
-  2   wrong usage or configuration; nothing was written
-  75  interrupted: run the same command again
-  1   failed
-"""
-
-_CONFIG_HELP = "CONFIG is a YAML file or the name of a preset (`tfx-wgan config presets`)."
-
-
-class UserError(user_error.UserError):
-    """One line for the user of this command."""
-
-    program = "tfx-wgan"
-
-
-def _with_config(command: Callable[..., None], required: bool = True) -> Callable[..., None]:
-    """Adds CONFIG and --set to a command, which gets the validated configuration instead."""
-
-    @click.argument("source", metavar="CONFIG", required=required)
-    @click.option(
-        "--set",
-        "overrides",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Override one key, e.g. training.steps=200; may be repeated.",
-    )
-    @click.option("--root", metavar="DIR", help="Override runtime.root.")
-    @functools.wraps(command)
-    def loaded(
-        source: str | None, overrides: tuple[str, ...], root: str | None, **rest: Any
-    ) -> None:
-        try:
-            config = configuration.load(source, overrides, root)
-        except configuration.ConfigError as error:
-            raise UserError(str(error), 2) from error
-        command(config, **rest)
-
-    return loaded
 
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,8 +36,8 @@ def main() -> None:
     """
 
 
-@main.command(epilog=_EPILOG, help=f"Run the pipeline on this machine. {_CONFIG_HELP}")
-@_with_config
+@main.command(epilog=_EPILOG, help=f"Run the pipeline on this machine. {CONFIG_HELP}")
+@with_config
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as the last line.")
 def run(config: configuration.Config, as_json: bool) -> None:
     """Run the pipeline on this machine."""
@@ -98,15 +58,8 @@ def run(config: configuration.Config, as_json: bool) -> None:
         click.echo(json.dumps(summary))
     code = runner.EXIT_CODES[summary["status"]]
     if summary["status"] == "interrupted":
-        _leave(code)
+        leave(code)
     sys.exit(code)
-
-
-def _leave(code: int) -> NoReturn:
-    """Exits at once: Beam's threads do not hear of an interruption, and would be waited for."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def _check_input(config: configuration.Config) -> None:
@@ -114,7 +67,7 @@ def _check_input(config: configuration.Config) -> None:
     from pipeline import pinning
     from trainer.quality.extractors.errors import ExtractorError
 
-    _check_data(config)
+    check_data(config)
     try:
         if config.warm_start_path:
             settings.check_weights(config.warm_start_path)
@@ -123,37 +76,19 @@ def _check_input(config: configuration.Config) -> None:
         raise UserError(str(error), 2) from error
 
 
-def _check_data(config: configuration.Config) -> None:
-    """Refuses data that is not there."""
-    from components.image_example_gen import sources
-
-    try:
-        sources.open_source(config.data.input, config.data.format)
-    except sources.SourceError as error:
-        raise UserError(str(error), 2) from error
-    if config.data.schema_file and not os.path.isfile(config.schema_path):
-        raise UserError(f"data.schema_file {config.data.schema_file}: no such file", 2)
-
-
 def _print_outcome(summary: dict[str, Any]) -> None:
     """What a person wants to know after a run, on standard error."""
     failure = f"{summary['status']}: {summary['error']}" if summary["error"] else None
     lines = [failure or summary["verdict"]]
     if summary["quarantined"]:
-        listed = _shown(str(Path(summary["log"]).with_name("quarantine.jsonl")))
+        listed = shown(str(Path(summary["log"]).with_name("quarantine.jsonl")))
         lines.append(f"{summary['quarantined']} files could not be read, listed in {listed}")
     for name, key in (("model", "pushed_model"), ("samples", "samples"), ("report", "report")):
         if summary[key]:
-            lines.append(f"  {name:<8} {_shown(summary[key])}")
+            lines.append(f"  {name:<8} {shown(summary[key])}")
     if summary["error"]:
-        lines.append(f"  {'log':<8} {_shown(summary['log'])}")
+        lines.append(f"  {'log':<8} {shown(summary['log'])}")
     click.echo("\n".join(lines), err=True)
-
-
-def _shown(path: str) -> str:
-    """A path as a person would type it here: relative only where it lies below."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
 
 
 @main.command(help="Draw images from MODEL, a SavedModel or a folder of versions, into one PNG.")
@@ -226,83 +161,7 @@ def _print_report(root: Path) -> None:
     click.echo(reporting.render(folder, found))
 
 
-@main.group(name="extractor")
-def extractor_group() -> None:
-    """What turns images into the features that they are compared by."""
-
-
-@extractor_group.command(
-    epilog=_FIT_EPILOG,
-    help="Fit an extractor to the data's labels, and print the lines of configuration that use it. "
-    f"It is a small classifier, and what it knows of the classes its features tell. {_CONFIG_HELP}",
-)
-@_with_config
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(path_type=Path, resolve_path=True),
-    help="Where to write it; without it, below ROOT/extractors, named by its content.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON instead.")
-def fit(config: configuration.Config, output: Path | None, as_json: bool) -> None:
-    """Fit an extractor to the data's labels."""
-    from pipeline import extractor, lock
-
-    _check_data(config)
-    try:
-        if output:
-            extractor.check_output(output)
-    except extractor.FitError as error:
-        raise UserError(str(error), 2) from error
-    try:
-        fitted = extractor.fit(config, output)
-    except (extractor.FitError, lock.RootBusyError) as error:
-        raise UserError(str(error), 1) from error
-    except OSError as error:
-        raise UserError(
-            f"{error.filename or config.root}: cannot be written: {error.strerror}", 1
-        ) from error
-    except KeyboardInterrupt:
-        click.echo("tfx-wgan: interrupted: run the same command again", err=True)
-        _leave(75)
-    details = fitted.details
-    accuracy = "not measured" if details["accuracy"] is None else f"{details['accuracy']:.1%}"
-    click.echo(
-        f"accuracy {accuracy} on {details['heldout_images']} held-out images, fitted to "
-        f"{details['training_images']} of {len(details['class_names'])} classes in "
-        f"{details['steps']} steps\n  {'extractor':<9} {_shown(fitted.path)}",
-        err=True,
-    )
-    if as_json:
-        click.echo(json.dumps({"path": fitted.path, "sha256": fitted.sha256, **details}))
-    else:
-        click.echo(fitted.lines)
-
-
-@extractor_group.command(
-    name="show",
-    help="Print name, hash and dimension of the extractor that is configured; what has to be "
-    f"downloaded for it is. {_CONFIG_HELP}",
-)
-@_with_config
-def show_extractor(config: configuration.Config) -> None:
-    """Print what the configured extractor is."""
-    from pipeline import console, pinning
-
-    # What TensorFlow writes while it loads is of no use to the user.
-    with console.redirected(Path(os.devnull)):
-        from trainer.quality import extractors
-
-        try:
-            found = extractors.create(pinning.located(config.evaluation.extractor))
-        except extractors.ExtractorError as error:
-            raise UserError(str(error), 2) from error
-    for key, value in (
-        ("name", found.name),
-        ("sha256", found.sha256),
-        ("dimension", found.dimension),
-    ):
-        click.echo(f"{key:<9} {value}")
+main.add_command(extractor)
 
 
 @main.group(name="config")
@@ -311,9 +170,9 @@ def config_group() -> None:
 
 
 @config_group.command(
-    help=f"Print every key, its value, meaning and unit. {_CONFIG_HELP} Without it: the defaults."
+    help=f"Print every key, its value, meaning and unit. {CONFIG_HELP} Without it: the defaults."
 )
-@functools.partial(_with_config, required=False)
+@functools.partial(with_config, required=False)
 def show(config: configuration.Config) -> None:
     """Print the whole configuration as YAML."""
     click.echo(describe.show(config), nl=False)
