@@ -93,7 +93,7 @@ def decide(
     failures = [failure for case in cases for failure in case.failures()]
     if incomparable:
         failures.append(Failure("incomparable", incomparable))
-    elif require == "better" and served is not None:
+    elif require == "better" and served is not None and not failures:
         failures.extend(_not_better(cases))
     if failures:
         failures.sort(key=lambda failure: failure.severity, reverse=True)

@@ -331,6 +331,11 @@ def test_decide_required_to_be_better_must_be_so_beyond_chance(candidate, blesse
     assert decide(model(distance=candidate), served, RULES).blessed
 
 
+def test_decide_worse_is_not_called_not_better_as_well():
+    verdict = decide(model(distance=0.4), model(distance=0.2), RULES, "better")
+    assert [failure.kind for failure in verdict.failures] == ["worse"]
+
+
 def test_decide_not_better_says_what_came_nearest():
     asked = rules(distance={"tolerance": 0.1}, coverage={"tolerance": 0.1, "bound": 0.1})
     verdict = decide(
