@@ -63,7 +63,7 @@ def hash_in(copy):
                 "components/gan_evaluator/metrics.py",  # named in EvalConfig only
                 "components/served_model/fingerprint.py",
                 "trainer/quality/frechet.py",
-                "trainer/quality/extractors.py",
+                "trainer/quality/extractors/random.py",
             },
             {"trainer/step.py", "components/served_model/executor.py"},
         ),
