@@ -8,7 +8,6 @@ resident memory with two numbers of images.
 
 from __future__ import annotations
 
-import hashlib
 import resource
 import subprocess
 import sys
@@ -71,7 +70,8 @@ def prepare(folder: Path, images: int) -> None:
         for shard, part in enumerate(np.array_split(rows, _SHARDS)):
             noise = rng.integers(-8, 9, (len(part), *pixels.shape[1:]))
             noisy = np.clip(pixels[part] + noise, 0, 255).astype(np.uint8)
-            _write(folder / f"{split}-{shard}.gz", noisy, labels[part])
+            name = f"{split}-{shard}.gz"
+            works.write(folder / name, noisy, labels[part], name)
 
 
 def evaluate(folder: Path) -> None:
@@ -120,19 +120,6 @@ def side(function: Callable[[Path], None], folder: Path, images: int) -> Side:
 
 def _files(folder: Path, split: str) -> list[str]:
     return sorted(map(str, folder.glob(f"{split}-*.gz")))
-
-
-def _write(path: Path, pixels: np.ndarray, labels: np.ndarray) -> None:
-    """Examples as the pipeline's Transform writes them."""
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for index, (image, label) in enumerate(zip(pixels, labels, strict=True)):
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["image"].bytes_list.value.append(image.tobytes())
-            feature["label"].int64_list.value.append(int(label))
-            identity = hashlib.sha256(f"{path.name}{index}".encode()).hexdigest()
-            feature["example_id"].bytes_list.value.append(identity[:32].encode())
-            writer.write(example.SerializeToString())
 
 
 def _peak_mebibytes(images: int) -> float:

@@ -101,7 +101,7 @@ def job(work: Work, folder: Path, *, labelled: bool = False, **training: Any) ->
     pixels, labels = images(work.image_size)
     held_out = np.arange(len(pixels)) % _HELD_OUT == 0
     for name, chosen in (("train", ~held_out), ("eval", held_out)):
-        _write(folder / f"{name}.gz", pixels[chosen], labels[chosen])
+        write(folder / f"{name}.gz", pixels[chosen], labels[chosen])
     options = {
         "steps": 10**6,
         "global_batch_size": work.batch_size,
@@ -144,19 +144,26 @@ def _model(work: Work) -> ModelOptions:
     )
 
 
-def _write(path: Path, pixels: np.ndarray, labels: np.ndarray) -> None:
-    """Examples as the pipeline's Transform writes them."""
+def write(path: Path, pixels: np.ndarray, labels: np.ndarray, name: str = "") -> None:
+    """Examples as the pipeline's Transform writes them.
+
+    Args:
+      path: gzip file to write.
+      pixels: uint8 [N, H, W, C].
+      labels: int64 [N].
+      name: distinguishes their ids from those of another file.
+    """
     with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for example in _examples(pixels, labels):
+        for example in _examples(pixels, labels, name):
             writer.write(example.SerializeToString())
 
 
-def _examples(pixels: np.ndarray, labels: np.ndarray) -> Iterator[tf.train.Example]:
+def _examples(pixels: np.ndarray, labels: np.ndarray, name: str) -> Iterator[tf.train.Example]:
     for index, (image, label) in enumerate(zip(pixels, labels, strict=True)):
         example = tf.train.Example()
         feature = example.features.feature
         feature["image"].bytes_list.value.append(image.tobytes())
         feature["label"].int64_list.value.append(int(label))
-        identity = hashlib.sha256(f"{index}".encode()).hexdigest()
+        identity = hashlib.sha256(f"{name}{index}".encode()).hexdigest()
         feature["example_id"].bytes_list.value.append(identity.encode())
         yield example

@@ -118,28 +118,28 @@ class Config(Options):
     @property
     def root(self) -> Path:
         """`runtime.root` as an absolute path."""
-        return Path(_absolute(self.runtime.root))
+        return Path(absolute(self.runtime.root))
 
     @property
     def schema_path(self) -> str:
         """The schema the data must fit, given or pinned: absolute."""
         given = self.data.schema_file
-        return _absolute(given) if given else str(self.root / "schema" / "schema.pbtxt")
+        return absolute(given) if given else str(self.root / "schema" / "schema.pbtxt")
 
     @property
     def warm_start_path(self) -> str | None:
         """Weights to begin with that `training.warm_start` names by path: absolute, or a URL."""
         given = self.training.warm_start
-        return None if given is None or given == SERVED else _absolute(given)
+        return None if given is None or given == SERVED else absolute(given)
 
     @property
     def push_destination(self) -> str:
         """Folder of served versions: absolute, or a URL as it is."""
         given = self.serving.push_destination
-        return str(self.root / "serving") if given is None else _absolute(given)
+        return str(self.root / "serving") if given is None else absolute(given)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """A local path in full; a URL as it is."""
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata import errors
-from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2
 
-from pipeline import summary
+from pipeline import metadata, summary
 from pipeline.run import FIT_SUFFIX
 from trainer.quality import catalogue
 
@@ -58,12 +57,9 @@ def runs(root: Path) -> list[dict[str, Any]]:
 
 def _known(database: Path) -> Iterator[dict[str, Any]]:
     """A row for each run in the metadata."""
-    if not database.exists():
+    store = metadata.opened(database)
+    if store is None:
         return
-    config = metadata_store_pb2.ConnectionConfig()
-    config.sqlite.filename_uri = str(database)
-    config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
-    store = metadata_store.MetadataStore(config)
     for run in store.get_contexts_by_type("pipeline_run"):
         if run.name.endswith(FIT_SUFFIX):
             continue

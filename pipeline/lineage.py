@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2
+
+from pipeline import metadata
 
 #: Properties that tell an artifact's content, the first that is there.
 _FINGERPRINTS = ("fingerprint", "input_fingerprint", "sha256")
@@ -25,9 +26,9 @@ def gather(database: Path, run_id: str) -> dict[str, list[dict[str, Any]]]:
       {id, type, uri, fingerprint (or null), made_by (execution id, or null: of an earlier run)}.
       Both empty where the run is not known. JSON-serialisable.
     """
-    store = _open(database)
+    store = metadata.opened(database)
     context = store and store.get_context_by_type_and_name("pipeline_run", run_id)
-    if not context:
+    if not (store and context):
         return {"executions": [], "artifacts": []}
     executions = sorted(store.get_executions_by_context(context.id), key=lambda one: one.id)
     events = store.get_events_by_execution_ids([one.id for one in executions])
@@ -44,15 +45,6 @@ def gather(database: Path, run_id: str) -> dict[str, list[dict[str, Any]]]:
             _artifact(one, made_by.get(one.id)) for one in store.get_artifacts_by_id(used)
         ],
     }
-
-
-def _open(database: Path) -> Any:
-    if not database.exists():
-        return None
-    config = metadata_store_pb2.ConnectionConfig()
-    config.sqlite.filename_uri = str(database)
-    config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
-    return metadata_store.MetadataStore(config)
 
 
 def _execution(store: Any, execution: Any, events: Any) -> dict[str, Any]:

@@ -6,8 +6,7 @@ files under the same path are another parameter. TensorFlow is not needed for it
 
 from __future__ import annotations
 
-import os
-
+from pipeline.config import absolute
 from trainer.options import ExtractorOptions
 from trainer.quality.extractors import files
 from trainer.quality.extractors.errors import ExtractorError
@@ -16,10 +15,10 @@ from trainer.quality.extractors.errors import ExtractorError
 def located(options: ExtractorOptions) -> ExtractorOptions:
     """The extractor with its local path in full, whatever folder a component works in."""
     path = files.source(options)
-    if path is None or files.is_remote(path):
+    if path is None:
         return options
     key = "weights" if options.name == files.INCEPTION else "name"
-    return options.model_copy(update={key: os.path.abspath(os.path.expanduser(path))})
+    return options.model_copy(update={key: absolute(path)})
 
 
 def pinned(options: ExtractorOptions) -> ExtractorOptions:
